@@ -1,8 +1,8 @@
-"""Distillation: what a teacher finds goes into the net that plays without it, or leads a search itself.
+"""Distillation: a net learns the findings of a teacher, a stronger search, net or engine.
 
 The net learns the shares of the teacher's moves (cross entropy: Silver et al. 2017, "Mastering the game of Go without
-human knowledge", Methods, "Optimization"), a value between the game's result and the teacher's win rate, and whose each
-point will be. A search may teach by its own games: that of a larger net, or of the very net that learns, one round of
+human knowledge", Methods, "Optimization"), a value between the game's result and the teacher's win rate, and the owner
+of each point. A search may teach by its own games: that of a larger net, or of the very net that learns, one round of
 expert iteration. Any teacher may judge games that another player, such as the student, plays.
 """
 
@@ -31,15 +31,17 @@ from bots.nets.inference import Evaluator
 from bots.search.puct import PuctParams
 from bots.search.tree import params_of
 from trainers.first_net import build, encoder_of, inherited_rules
+from trainers.games import Games
 from trainers.losses import search_loss
 from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS, of_rows
-from trainers.records import TEST, TRAIN, Games, SplitRule, parts_of, read_records, too_few
+from trainers.processes import join_processes
+from trainers.records import TEST, TRAIN, SplitRule, parts_of, read_records, too_few
 from trainers.replay import Replay, SearchedGames, SearchRows, in_order, play_games
 from trainers.selfplay import NewGame, Parallelism, PlayedGame, PlayGames, SearchGames, draw_seeds, take_each
 from trainers.settings import Distill as Config
 from trainers.slots import GameSlots, SelfPlayParams, put_game
 from trainers.teachers import Analyst, build_teacher, judged_games
-from trainers.train import Origin, Progress, Run, check, join_processes
+from trainers.train import Origin, Progress, Run, check
 
 FORMAT = 6  # written into the name of every folder of games; a change of who plays or searches what raises it
 BLOCK = 256  # openings that are drawn at a time
@@ -78,7 +80,7 @@ class Openings:
 
 @dataclass(frozen=True, slots=True)
 class TeacherGames:
-    """Who plays the games and how, and who judges them. A search that plays itself is learned from at once."""
+    """The player, the teacher and their settings. A search that plays against itself is its own teacher."""
 
     teacher: Player
     rules: Rules

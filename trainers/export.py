@@ -61,7 +61,7 @@ class Dimensions(NamedTuple):
 
 
 def _flatten(x: Tensor, first: int = 0, last: int = -1) -> Node:
-    """By what is fixed: a board's size may be among the dimensions that are joined."""
+    """Only the fixed sizes are written: the board's size is known when the net runs."""
     if not first:
         return "ReduceMax", (x,), {"axes": [1, 2, 3], "keepdims": 0}  # (B, 1, 1, 1) -> (B,)
     if first == 1 and last == -1:
@@ -143,7 +143,7 @@ COMPOSITES: dict[str, Callable[..., Tensor]] = {
     "rms_norm": lambda x, shape, weight, eps: x / (x.square().mean((-1,), True) + eps).sqrt() * weight,
     "scaled_dot_product_attention": _attend,
 }
-"""Operations that are noted as what they consist of."""
+"""Operations that are recorded as their parts."""
 
 
 WEIGHED = ("Conv", "MatMul", "BatchNormalization")
@@ -151,8 +151,7 @@ WEIGHED = ("Conv", "MatMul", "BatchNormalization")
 
 
 class Tape(TorchFunctionMode):
-    """While it is on, notes what a net computes as nodes of ONNX. What a net narrows, a
-    table by row and column, is narrowed to the size of the board."""
+    """Records what a net computes as nodes of ONNX. A table that a net narrows is narrowed to the size of the board."""
 
     def __init__(self, network: nn.Module, planes: Tensor):
         super().__init__()

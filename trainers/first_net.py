@@ -19,7 +19,7 @@ from trainers.settings import RL, Loop, Supervised, Zero
 
 
 def start_of(config: RL | Zero, results: Path) -> Checkpoint:
-    """The checkpoint that a run begins with. Raises CheckpointError for none, ConfigError for the run's own."""
+    """The start net of a run. Raises CheckpointError where there is none, ConfigError for the run's own."""
     start = Checkpoint.open(find(config.start, results))
     if start.folder.resolve() == (results / "checkpoints" / config.name).resolve():
         raise ConfigError(f"{config.name} can't begin with itself, which it would replace; give it another name")
@@ -29,13 +29,13 @@ def start_of(config: RL | Zero, results: Path) -> Checkpoint:
 
 
 def _starts(config: Loop, results: Path) -> list[Checkpoint]:
-    """The checkpoints with whose mean a run begins; none where it begins untrained."""
+    """The start nets; none for an untrained net."""
     names = (config.start, *(config.average if isinstance(config, Supervised) else ())) if config.start else ()
     return [Checkpoint.open(find(name, results)) for name in names]
 
 
 def inherited_rules(config: Loop, results: Path) -> tuple[SplitRule, ...]:
-    """By what the games were split that the checkpoints learned from with which a run begins, and those before them.
+    """The split rules of the start nets and of their ancestors: games that they trained on must not be tested on.
     Raises CheckpointError, also for a split that this version doesn't know."""
     stored = [(checkpoint, rule) for checkpoint in _starts(config, results) for rule in checkpoint.manifest.splits]
     return tuple(dict.fromkeys(SplitRule.read(rule, start.folder, CheckpointError) for start, rule in stored))

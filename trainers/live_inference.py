@@ -1,4 +1,4 @@
-"""Nets that play while they learn: their weights change between two calls, and nothing is compiled or started."""
+"""Nets that play while they learn: new weights need no compilation and no new process."""
 
 from __future__ import annotations
 

@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from bots.nets.network import SCORE_UNIT, Outputs
-from trainers.records import DRAW, LOSS, NO_RESULT, WIN, Batch
+from trainers.games import DRAW, LOSS, NO_RESULT, WIN, Batch
 from trainers.settings import RL, SL, Distill, Value, Zero
 
 
 class Target(NamedTuple):
-    """What a net should have predicted; see ``Batch``."""
+    """The targets of a batch; see ``Batch``."""
 
     moves: Tensor  # (B,) int64
     results: Tensor  # (B,) int64
@@ -89,8 +89,8 @@ def search_loss(outputs: Outputs, target: Target, outcome_share: float) -> Losse
 
     Of the policy it is the cross entropy with the search's shares. Of the value it is the cross entropy of win, draw
     and loss with the game's result and, in the share that is left by ``outcome_share``, that of winning, a draw being
-    half of it, with the win rate: a win rate doesn't tell how likely a draw is. Where only one of them is known, it
-    counts in full.
+    half of it, with the win rate, which has no probability of a draw. Where only one of the two is known, it counts in
+    full.
     """
     assert outputs.policy is not None and outputs.value is not None  # what ``train.check`` makes sure of
     assert target.shares is not None and target.win_rates is not None

@@ -14,8 +14,9 @@ from arena import CheckpointError
 from arena.go.planes import Encoder
 from bots.nets.catalogue import Net
 from bots.nets.network import SCORE_UNIT, Outputs, expected_result
+from trainers.games import LATE, NO_RESULT, Batch, Games, in_order, some_games
 from trainers.losses import to_device
-from trainers.records import LATE, NO_RESULT, Batch, Games, Split, in_order, some_games
+from trainers.records import Split
 
 PLIES = 120  # moves that are told apart; later ones count with the last of them
 PHASES = ((0, 14), (15, 38), (39, 58), (59, PLIES - 1))  # first and last ply of each phase of a 9x9 game
@@ -98,8 +99,8 @@ def evaluate(
 
 
 def of_records(network: Net, encoder: Encoder, split: Split, part: str, seed: int) -> dict[str, float]:
-    """The figures that trainers log of a net, over whole games of ``part`` (validation or test), which their names
-    begin with; none without test games. What no head tells, or nothing judges, is left out."""
+    """The figures that trainers log of a net over whole games of ``part`` (validation or test), the prefix of their
+    names. Figures without a head or without data are left out."""
     count = VALIDATION_POSITIONS if part == "validation" else TEST_POSITIONS
     games = some_games(getattr(split, part), count, seed)
     if not len(games):
@@ -113,9 +114,9 @@ def of_records(network: Net, encoder: Encoder, split: Split, part: str, seed: in
 
 def of_rows(network: Net, batches: Iterable[Batch], part: str) -> dict[str, float]:
     """How well a net predicts the moves and results of some rows of ``part``, with which the names of the figures
-    begin, and, where they have them, what searches found. Errors of the value are mean squares on a scale from -1 to 1:
-    from the result, from the search's win rate, and of the search's from the result; the floor is that of the best
-    constant. The floor of the policy loss is the entropy of the shares."""
+    begin, and the findings of searches. Errors of the value are mean squares on a scale from -1 to 1: net to result,
+    net to the search's win rate, win rate to result, and as a floor the best constant to the result. The floor of the
+    policy loss is the entropy of the shares."""
     found = []
     for batch in batches:
         columns, answer = _judge(network, batch)
@@ -137,8 +138,8 @@ def of_rows(network: Net, batches: Iterable[Batch], part: str) -> dict[str, floa
 
 
 def _judge(network: Net, batch: Batch) -> tuple[dict[str, np.ndarray], Outputs]:
-    """The columns of some positions, and the net's outputs, on the CPU. The net is set to evaluation. Moves that the
-    policy doesn't tell from the played one share its place. Raises CheckpointError for outputs that aren't finite."""
+    """The columns of some positions, and the net's outputs, on the CPU. The net is set to evaluation mode. Moves with
+    the logit of the played move share its place. Raises CheckpointError for outputs that aren't finite."""
     with torch.no_grad():
         planes = to_device(batch.planes, next(network.parameters()).device).to(memory_format=torch.channels_last)
         answer: Outputs = network.eval()(planes).to(torch.device("cpu"))

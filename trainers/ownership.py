@@ -15,10 +15,12 @@ from arena.go.game import Rules
 from bots.nets.network import Outputs
 from trainers import metrics
 from trainers.first_net import build, encoder_of, inherited_rules
+from trainers.games import Rows
 from trainers.losses import Target
-from trainers.records import Rows, read_split
+from trainers.processes import join_processes
+from trainers.records import read_split
 from trainers.settings import Ownership as Config
-from trainers.train import Origin, Progress, Run, check, join_processes
+from trainers.train import Origin, Progress, Run, check
 
 
 def loss(outputs: Outputs, target: Target) -> tuple[Tensor, Tensor]:

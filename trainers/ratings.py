@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,6 @@ from arena.files import write
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Game, Rules
 from arena.go.planes import encode_games
-from arena.go.record import GameRecord
 from arena.match.game_loop import GameLoop
 from arena.match.openings import draw_openings
 from arena.match.schedule import Pairing
@@ -54,7 +54,7 @@ class Rating:
 
     @property
     def opponent(self) -> str:
-        """Its name in a fit of all matches, where the nets of the run have the numbers of their steps."""
+        """The opponent's name in the Elo fit: a net of the run has the number of its step."""
         return f" {self.against}" if self.step is None else str(self.step)
 
     @classmethod
@@ -68,7 +68,7 @@ class Rating:
 
 @dataclass(frozen=True, slots=True)
 class SelfPlayProgress:
-    """How a run is doing that learns from its own games: the figures that it logged last, and all matches so far."""
+    """Progress of a run that learns from its own games: the last figures logged, and all matches so far."""
 
     step: int
     figures: Mapping[str, float]
@@ -97,25 +97,6 @@ def read_ratings(folder: Path, until: int) -> tuple[Rating, ...]:
 
 
 # --- Matches ---
-
-
-def play_bots(
-    players: Mapping[str, Bot],
-    limits: Mapping[str, Limits],
-    rules: Rules,
-    pairings: Iterable[Pairing],
-    slots: int,
-    goes_on: GoesOn,
-) -> Iterator[GameRecord]:
-    """Play games, ``slots`` at once, as they end; those under way are lost once it no longer ``goes_on``, which is
-    checked before every round of moves."""
-    loop, waiting = GameLoop(players, rules, limits), iter(pairings)
-    while goes_on():
-        while len(loop.live_games) < slots and (pairing := next(waiting, None)) is not None:
-            loop.start_game(pairing)
-        if not loop.live_games:
-            return
-        yield from loop.play_round()
 
 
 class PolicyBot(Bot):
@@ -151,13 +132,19 @@ class RatingMatch(NamedTuple):
             colours = ("opponent", "net") if number % 2 else ("net", "opponent")
             pairings.append(Pairing(str(number), number, *colours, openings[number // 2], seed))
         players, allowed = {"net": player, "opponent": opponent}, {"net": PATIENT, "opponent": limits}
-        for record in play_bots(players, allowed, self.rules, pairings, slots, goes_on):
-            outcome = record.outcome
-            assert outcome is not None  # its game is over
-            winner = {BLACK: record.black, WHITE: record.white, None: ""}[outcome.winner]
-            if winner == "opponent" and outcome.ending.is_forfeit:
-                raise RuntimeError(record.reason)
-            points[int(record.id)] = float(winner == "net") if winner else 0.5
+        loop, waiting = GameLoop(players, self.rules, allowed), iter(pairings)
+        while goes_on():
+            for pairing in islice(waiting, slots - len(loop.live_games)):
+                loop.start_game(pairing)
+            if not loop.live_games:
+                break
+            for record in loop.play_round():
+                outcome = record.outcome
+                assert outcome is not None  # its game is over
+                winner = {BLACK: record.black, WHITE: record.white, None: ""}[outcome.winner]
+                if winner == "opponent" and outcome.ending.is_forfeit:
+                    raise RuntimeError(record.reason)
+                points[int(record.id)] = float(winner == "net") if winner else 0.5
         return np.array([points[number] for number in sorted(points)])
 
     def rate(self, iteration: int, player: Bot, opponent: Player, goes_on: GoesOn = lambda: True) -> Rating | None:

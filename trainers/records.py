@@ -1,4 +1,4 @@
-"""Game records as training rows: read, filtered, split by game, and encoded in a seeded order as batches."""
+"""Game records: read, filtered, split by game, and kept as datasets; ``arena data build``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -28,82 +28,18 @@ from arena import ConfigError, RecordError, UserError
 from arena.contract.settings import convert, read_object
 from arena.files import open_regular, reason, replacing
 from arena.go import collection
-from arena.go.coords import BLACK, SYMMETRIES, WHITE, symmetry_table
+from arena.go.coords import BLACK, symmetry_table
 from arena.go.game import Ending, Scoring
-from arena.go.kernels import CGOS_RULES
-from arena.go.planes import Encoder, encode_rows, final_owners
-from arena.go.ranks import KNOTS, PLAYER_PLANES, UNRANKED, player_planes, rank_of
+from arena.go.planes import Encoder, final_owners
+from arena.go.ranks import UNRANKED, rank_of
 from arena.go.record import GameRecord
 from arena.go.sgf import read_sgf, write_sgf
 from arena.match.process import end_with_parent
 from arena.results.store import Store
 from bots.nets.rollout import shipped_weights
 from bots.search.dead import judge
+from trainers.games import ARRAYS, DRAWN, UNKNOWN, Games, Rows, join_games, starts_of
 from trainers.settings import HeldOut, Records
-
-UNKNOWN, BLACK_WON, WHITE_WON, DRAWN = range(4)
-"""The values of ``Games.winners``; the first three are also 0 and the two colours."""
-
-WIN, DRAW, LOSS = range(3)  # the classes of the value, for the side to move
-NO_RESULT = -1  # the value target of a game whose result isn't known; the loss leaves it out
-LATE = 15  # from this ply on few games still repeat earlier ones
-
-
-@dataclass(frozen=True, slots=True)
-class Games:
-    """Games of one size as flat arrays, Black first, no setup: game ``g`` is ``moves[starts[g]:starts[g + 1]]``."""
-
-    size: int
-    moves: np.ndarray  # (all moves,) uint16
-    starts: np.ndarray  # (games + 1,) int64
-    komis: np.ndarray  # (games,) float64, White's
-    winners: np.ndarray  # (games,) uint8: UNKNOWN, BLACK_WON, WHITE_WON, DRAWN
-    dates: np.ndarray  # (games,) int32: 20180301, or 0 where the record has none
-    scored: np.ndarray  # (games,) bool: whether the recorded margin is that of the last position
-    owners: np.ndarray  # (games, size²) int8: the owner of each point in the last position: 1 Black, -1 White, 0 nobody
-    ranks: np.ndarray  # (games, 2) int8: Black's and White's, by ``rank_of``; UNRANKED where there is none
-    players: np.ndarray  # (games, 2) uint32: checksums of their names
-    territory: np.ndarray  # (games,) bool: whether it was played by territory scoring
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Moves of each game; (games,) int64."""
-        return np.diff(self.starts)
-
-    @property
-    def plies(self) -> np.ndarray:
-        """How many moves came before each move in its game; (all moves,) int64."""
-        return np.arange(len(self.moves)) - np.repeat(self.starts[:-1], self.lengths)
-
-    def select(self, which: np.ndarray) -> Games:
-        """The games that ``which``, a mask or indices, names."""
-        indices = np.flatnonzero(which) if which.dtype == np.bool_ else which
-        starts, flat = flat_ranges(self.starts[indices], self.lengths[indices])
-        return Games(self.size, self.moves[flat], starts, **{name: getattr(self, name)[indices] for name in PER_GAME})
-
-
-ARRAYS = tuple(item.name for item in fields(Games) if item.name != "size")
-PER_GAME = ARRAYS[2:]
-
-
-def _starts(lengths: np.ndarray | Sequence[int]) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-
-
-def flat_ranges(begins: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where ranges start when they stand one after the other, (ranges + 1,) int64, and all of their indices."""
-    starts = _starts(lengths)
-    return starts, np.arange(starts[-1]) + np.repeat(begins - starts[:-1], lengths)
-
-
-def join_games(parts: Sequence[Games]) -> Games:
-    """All games in one."""
-    lengths = np.concatenate([part.lengths for part in parts])
-    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ("moves", *PER_GAME)}
-    return Games(parts[0].size, starts=_starts(lengths), **arrays)
 
 
 def games_from_records(records: Iterable[GameRecord], size: int, dead_stones: bool = False) -> Games:
@@ -112,7 +48,7 @@ def games_from_records(records: Iterable[GameRecord], size: int, dead_stones: bo
     used = [r for r in records if r.rules.size == size and not any(r.setup) and r.first is BLACK and r.moves]
     ends = [record.outcome for record in used]
     moves = np.array([move for record in used for move in record.moves], np.uint16)
-    starts = _starts([len(record.moves) for record in used])
+    starts = starts_of([len(record.moves) for record in used])
     komis = np.array([record.rules.komi for record in used], np.float64)
     margins = [math.nan if end is None or end.margin is None else end.margin for end in ends]
     owners = np.empty((len(used), size * size), np.int8)
@@ -172,14 +108,6 @@ def owners_without_dead(record: GameRecord) -> np.ndarray | None:
     return np.array([0, 1, -1], np.int8)[game.board.without(dead).owners()]
 
 
-def some_games(games: Games, positions: int, seed: int) -> Games:
-    """Whole games in a seeded order until they have about ``positions`` positions; all of them when it is 0."""
-    if not positions or positions >= len(games.moves):
-        return games
-    order = np.random.default_rng(seed).permutation(len(games))
-    return games.select(order[: int((games.lengths[order].cumsum() < positions).sum()) + 1])
-
-
 # --- Splits ---
 
 PARTS = ("train", "validation", "test")
@@ -232,9 +160,8 @@ class SplitRule:
 
 
 def parts_of(games: Games, rules: Sequence[SplitRule]) -> np.ndarray:
-    """The part of each game by the first of ``rules``, (games,) int64; TRAIN where another one for such games says so:
-    those are of the nets that a run begins with, which have learned from it. -1 for a game whose twin under a symmetry
-    came before."""
+    """The part of each game by the first of ``rules``, (games,) int64. The other rules are those of the start nets: a
+    game that one of them trained on is TRAIN. -1 for a game whose twin under a symmetry came before."""
     seen: set[bytes] = set()
     rules = [rule for rule in rules if rule.played == rules[0].played]
     parts = np.full(len(games), -1)
@@ -248,7 +175,7 @@ def parts_of(games: Games, rules: Sequence[SplitRule]) -> np.ndarray:
 
 
 def too_few(games: int, rules: Sequence[SplitRule]) -> ConfigError:
-    """The error where a run played so many games and none is left for the training or for the test."""
+    """The error for a run whose ``games`` leave none for the training or for the test."""
     share = min(rule.test for rule in rules if rule.played)
     words = f"{games} games leave nothing to learn from or for the test, which has about {100 * share:.3g} % of them"
     advice = "play more games" if share else "raise test_split"
@@ -277,9 +204,9 @@ class Split:
 
 
 def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = ()) -> Split:
-    """The games that a trainer is to learn from and be tested on: a dataset's parts as they are, other records split.
-    Of games from which the net that it begins with has learned, by the rules that are ``inherited``, none is tested on:
-    a dataset's are left out, others are learned from. Raises RecordError, and ConfigError for settings."""
+    """The games to learn from and to be tested on: a dataset's own parts, other records split. Games that a start net
+    trained on, by the ``inherited`` rules, are not tested on: a dataset's are left out, others are trained on. Raises
+    RecordError, and ConfigError for settings."""
     paths = [Path(path) for path in settings.data]
     if not paths:
         raise ConfigError("no game records to learn from: name SGF files, folders, .sgfs.xz files or a dataset")
@@ -322,7 +249,7 @@ class GameFilter:
             raise ConfigError(f"rank = '{self.rank}' is not a rank; write it like 5k, 1d or 9p")
 
     def refusal(self, record: GameRecord) -> str:
-        """Why a game isn't taken, in words fit to count; empty when it is."""
+        """The reason for which a game is refused; empty for a game that is taken."""
         told, least = (record.black_rank, record.white_rank), rank_of(self.rank)
         ratings = [re.fullmatch(r"\s*(\d{2,4}(?:\.\d+)?)\s*\??\s*", text) for text in told]  # such as 2650?
         reasons = {
@@ -504,125 +431,3 @@ def read_records(paths: Sequence[Path], size: int, cache: Path) -> Games:
     if games.size != size:
         raise RecordError(f"{paths[0]}: has games on {games.size}x{games.size}; give records of {size}x{size}")
     return games
-
-
-# --- Rows ---
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Training rows, all for the side to move; ``shares`` and ``win_rates`` are what a search found, if any."""
-
-    planes: np.ndarray  # (B, P, n, n) float32
-    moves: np.ndarray  # (B,) int64: what was played; after a search, what has the largest share
-    results: np.ndarray  # (B,) int64: WIN, DRAW, LOSS or NO_RESULT
-    plies: np.ndarray  # (B,) int64: moves played before
-    owners: np.ndarray  # (B, n²) from 1 for points of the side to move to -1 for the other's, in the end or as a search
-    # expected; int8 or float32
-    scores: np.ndarray  # (B,) float32: by how many points the side to move will win, komi counted; NaN where unknown
-    shares: np.ndarray | None = None  # (B, n² + 1) float32: of the visits or the improved policy; their sum is 1
-    win_rates: np.ndarray | None = None  # (B,) float32 in [0, 1]; NaN where none is known
-
-    def __len__(self) -> int:
-        return len(self.moves)
-
-
-class Rows:
-    """A seeded, endless order of rows: every position of every game once an epoch, each under a random symmetry. Row
-    ``i`` depends on the games, the seed and ``i`` only, so the number of rows drawn is the whole state of a run."""
-
-    def __init__(
-        self, games: Games, encoder: Encoder, seed: int = 0, threads: int = 1, places: np.ndarray | None = None
-    ):
-        """``places`` are flat indices of the positions, without which there are all."""
-        if not len(games.moves):
-            raise RecordError("no training rows: no games are left after the split")
-        self.games, self.encoder, self.seed, self.threads = games, encoder, seed, threads
-        self._places = np.arange(len(games.moves)) if places is None else places
-        self.per_epoch = len(self._places)
-        self._epoch, self._order = -1, np.empty((2, 0), np.int64)  # positions and symmetries of the epoch drawn last
-
-    def positions(self, first: int, count: int) -> np.ndarray:
-        """Flat position indices and symmetries of rows ``first`` to ``first + count``; (2, count) int64."""
-        parts = []
-        while count:
-            epoch, offset = divmod(first, self.per_epoch)
-            self._shuffle(epoch)
-            parts.append(self._order[:, offset : offset + count])
-            first, count = first + parts[-1].shape[1], count - parts[-1].shape[1]
-        return np.concatenate(parts, 1)
-
-    def batch(self, first: int, count: int) -> Batch:
-        """Rows ``first`` to ``first + count`` of the order. Where the encoder tells who plays, a net learns to do
-        without: of eight rows one has neither rank, and one the own alone."""
-        places, symmetries = self.positions(first, count)
-        shown = None
-        if self.encoder.has_players:
-            drawn = np.array([crc32(row.to_bytes(8, "big")) % 8 for row in range(first, first + count)])
-            shown = np.stack([drawn != 0, drawn > 1], 1)
-        return encode_positions(self.games, self.encoder, places, symmetries, self.threads, shown)
-
-    def _shuffle(self, epoch: int) -> None:
-        """Draw the order of an epoch's positions: each once. For an encoder that tells who plays they are drawn, and
-        the rarer a player's rank is, the more often: as the root of the share of ranks near it."""
-        if epoch == self._epoch:
-            return
-        generator, games = np.random.default_rng([self.seed, epoch]), self.games
-        if self.encoder.has_players:
-            ranks = games.ranks[np.repeat(np.arange(len(games)), games.lengths), games.plies % 2][self._places]
-            near = np.where(ranks == UNRANKED, len(KNOTS), np.abs(ranks[:, None] - KNOTS).argmin(1))
-            weights = np.bincount(near, minlength=len(KNOTS) + 1).clip(1)[near] ** -0.5
-            order = generator.choice(self.per_epoch, self.per_epoch, p=weights / weights.sum())
-        else:
-            order = generator.permutation(self.per_epoch)
-        symmetries = generator.integers(0, SYMMETRIES, self.per_epoch, np.uint8)
-        self._epoch, self._order = epoch, np.stack([self._places[order], symmetries])
-
-
-def encode_positions(
-    games: Games,
-    encoder: Encoder,
-    places: np.ndarray,
-    symmetries: np.ndarray,
-    threads: int = 1,
-    shown: np.ndarray | None = None,
-) -> Batch:
-    """The rows at flat indices ``places`` of ``games.moves``: the position before that move, and the move. ``shown``
-    (rows, 2) says which ranks an encoder that tells who plays is told, own and opponent's; without it, both."""
-    owners = np.searchsorted(games.starts, places, side="right") - 1
-    plies = places - games.starts[owners]
-    lists = (games.size, games.moves, games.starts, games.komis)
-    rules = np.where(games.territory, 0, CGOS_RULES)  # as far as records tell
-    planes = encode_rows(encoder, *lists, owners, plies, symmetries, threads, rules)
-    if encoder.has_players:
-        ranks = games.ranks[owners[:, None], plies[:, None] % 2 ^ [0, 1]]  # (rows, 2): own, opponent's
-        own, opponent = (ranks if shown is None else np.where(shown, ranks, UNRANKED)).T
-        planes[:, -PLAYER_PLANES:] = player_planes(own, opponent, games.territory[owners])[:, :, None]
-    tables = symmetry_table(games.size)
-    signs = np.where(plies % 2 == 0, 1, -1)
-    final = games.owners[owners] * (signs * games.scored[owners])[:, None].astype(np.int8)
-    turned = np.empty_like(final)
-    np.put_along_axis(turned, tables[symmetries, :-1].astype(np.int64), final, 1)
-    margins = games.owners[owners].sum(1, dtype=np.float32) - games.komis[owners]
-    return Batch(
-        planes.reshape(len(places), encoder.planes, games.size, games.size),
-        tables[symmetries, games.moves[places]].astype(np.int64),
-        results_of(games.winners[owners], plies),
-        plies,
-        turned,
-        np.where(games.scored[owners], signs * margins, np.nan).astype(np.float32),
-    )
-
-
-def results_of(winners: np.ndarray, plies: np.ndarray) -> np.ndarray:
-    """WIN, DRAW or LOSS for the side to move at each ply, NO_RESULT where the winner isn't known; int64."""
-    to_play = np.where(plies % 2 == 0, int(BLACK), int(WHITE))
-    decided = np.where(winners == to_play, WIN, LOSS)
-    return np.where(winners == UNKNOWN, NO_RESULT, np.where(winners == DRAWN, DRAW, decided))
-
-
-def in_order(games: Games, encoder: Encoder, places: np.ndarray, size: int, threads: int = 1) -> Iterator[Batch]:
-    """The positions at flat indices ``places`` as they stand, in batches of ``size``: for measuring."""
-    for first in range(0, len(places), size):
-        some = places[first : first + size]
-        yield encode_positions(games, encoder, some, np.zeros_like(some), threads)

@@ -1,4 +1,4 @@
-"""Games that were played to be learned from, in files, the window of the latest ones, and how a run plays them first.
+"""Self-play games in files, the replay window of the latest games, and the games that a run plays before it learns.
 
 A file (chunk) holds whole games: their moves, and what full searches found. It is written aside and renamed.
 """
@@ -28,7 +28,7 @@ from arena.go.coords import symmetry_table
 from arena.go.planes import NO_MOVE, Encoder, final_owners
 from arena.go.ranks import UNRANKED
 from trainers.first_net import build
-from trainers.records import (
+from trainers.games import (
     BLACK_WON,
     DRAWN,
     UNKNOWN,
@@ -40,10 +40,11 @@ from trainers.records import (
     flat_ranges,
     join_games,
 )
+from trainers.processes import lock_folder, refuse_torchrun, stop_signals
 from trainers.selfplay import CERTAIN, NOT_JUDGED, PlayedGame, Players, PlayGames
 from trainers.settings import STATE_FILE, Distill, Value, is_first, write_file
 from trainers.slots import LINE
-from trainers.train import Run, lock_folder, refuse_torchrun, stop_signals
+from trainers.train import Run
 
 FORMAT = 2
 FORMAT_FILE = "replay.json"
@@ -316,13 +317,13 @@ CHUNK_SECONDS = 20.0  # seconds of games in a chunk: what a process that is kill
 
 
 class GamePlan(Protocol):
-    """Who plays the games that a run learns from, and how: all that they depend on. A game depends on its number."""
+    """The players and settings of the games that a run learns from. A game depends on these and its number alone."""
 
     def folder(self, cache: Path) -> Path:
         """Where the games are kept."""
 
     def engines(self, numbers: deque[int], slots: int, threads: int) -> list[PlayGames]:
-        """Who plays the games of ``numbers``, which are taken from the left, ``slots`` at once in each thread."""
+        """Engines that play the games of ``numbers``, taken from the left, ``slots`` at once in each thread."""
 
 
 def play_games(

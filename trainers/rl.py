@@ -31,14 +31,15 @@ from bots.nets.inference import sample_planes
 from bots.nets.network import expected_result
 from trainers import losses as heads
 from trainers.first_net import inherited_rules, start_of
+from trainers.games import Batch, Games, encode_positions, in_order, results_of
 from trainers.live_inference import TorchEvaluator
+from trainers.processes import join_processes
 from trainers.ratings import PolicyBot, Rating, RatingMatch, SelfPlayProgress, read_ratings, write_rating
-from trainers.records import Batch, Games, encode_positions, in_order, results_of
 from trainers.replay import make_chunk, searched_games
 from trainers.selfplay import NewGame, Parallelism, PlayedGame, PolicyGames, draw_seeds
 from trainers.settings import RL as Config
 from trainers.slots import all_sensible
-from trainers.train import Origin, Run, check_run, forget_snapshots, join_processes, read_tensors, write_tensors
+from trainers.train import Origin, Run, check_run, forget_snapshots, read_tensors, write_tensors
 
 LEARNER, OPPONENT = 0, 1  # the nets of a game
 SHORT = 32  # games of the last match of a run that was stopped

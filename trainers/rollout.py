@@ -21,10 +21,12 @@ from arena.go.kernels import BOARD, CELLS, clear, play_any, point_of
 from bots.nets.checkpoint import ROLLOUT, Manifest
 from bots.nets.rollout import save_policy
 from bots.search.rollouts import FEATURES, MOST, list_features, tie
-from trainers.records import Games, read_split, some_games
+from trainers.games import Games, some_games
+from trainers.processes import refuse_torchrun
+from trainers.records import read_split
 from trainers.settings import Rollout as Config
 from trainers.settings import portable_settings
-from trainers.train import Progress, refuse_torchrun
+from trainers.train import Progress
 
 CHUNK = 500  # games between two reports
 BATCH, DECAY = 32, 1e-4  # positions a step, and the L2 penalty of the weights that a step touches

@@ -2,8 +2,8 @@
 
 A share of the moves of a search gets all of its visits and is kept to learn from, the others get a few (playout cap
 randomization: Wu 2019, "Accelerating self-play learning in Go", section 3.1). Nothing is resigned or adjudicated. A
-game depends on its number, seed, opening and nets alone, whatever is played beside it, as far as a net's sums do: in
-torch on a GPU their last bits depend on the size of a batch.
+game depends on its number, seed, opening and nets alone, not on the games beside it; but in torch on a GPU the last
+bits of an evaluation depend on the size of the batch.
 """
 
 from __future__ import annotations
@@ -171,13 +171,13 @@ class SelfPlayGames:
 
 
 Seats = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""Who decides: ``seats(numbers, plies)`` gives for each game's number and the number of moves played there, both (k,)
-int64, the number of an evaluator, or RANDOM; (k,) int64."""
+"""The player of a move: ``seats(numbers, plies)`` gives for each game's number and the number of moves played there,
+both (k,) int64, the number of an evaluator, or RANDOM; (k,) int64."""
 
 
 class PolicyGames(SelfPlayGames):
-    """Games whose moves are drawn from policies. Of the nets that one is next which is to move in the most games: so
-    two nets with a colour each fall out of step at once, and each evaluates all games, not half of them."""
+    """Games whose moves are drawn from policies. The next net evaluated is the net to move in the most games: so two
+    nets with a colour each fall out of step at once, and each evaluates all games at once, not half of them."""
 
     def __init__(self, rules: Rules, nets: Sequence[SelfPlayNet], seats: Seats, parallel: Parallelism):
         super().__init__(rules, nets, parallel)
@@ -272,7 +272,7 @@ class Players:
     """Engines that play in threads as long as the context lasts, or until all of them have ended."""
 
     def __init__(self, engines: Sequence[PlayGames], nice: int = 0):
-        """``nice`` is how far the threads step back behind others, on Linux."""
+        """``nice`` is the nice increment of the threads, on Linux."""
         self._engines, self._nice, self._is_over = engines, nice, False
         self._pool = ThreadPoolExecutor(len(engines), "players")
         self._games: deque[PlayedGame] = deque()  # which threads add to without a lock

@@ -1,9 +1,8 @@
 """Supervised learning: a net that imitates strong games and predicts how they end.
 
 Learns the next move (cross entropy, as AlphaGo's SL policy: Silver et al. 2016, "Mastering the game of Go with deep
-neural networks and tree search", Methods) and, from the same rows where the record tells and where the net has a head
-for it, who wins, whose each point will be and by how much (Wu 2019, "Accelerating self-play learning in Go", section
-4.2).
+neural networks and tree search", Methods) and from the same rows, where the record has them and the net has a head for
+them, the result, the owner of each point and the score (Wu 2019, "Accelerating self-play learning in Go", section 4.2).
 """
 
 from __future__ import annotations
@@ -14,10 +13,12 @@ from pathlib import Path
 from arena.go.game import Rules
 from trainers import metrics
 from trainers.first_net import build, encoder_of, inherited_rules
+from trainers.games import Rows
 from trainers.losses import loss
-from trainers.records import Rows, read_split
+from trainers.processes import join_processes
+from trainers.records import read_split
 from trainers.settings import SL as Config
-from trainers.train import Origin, Progress, Run, check, join_processes
+from trainers.train import Origin, Progress, Run, check
 
 
 def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:

@@ -33,7 +33,7 @@ from arena.go.planes import HISTORY, NO_MOVE
 from bots.search.gumbel import best_move, draw_gumbel, improved_policy
 from bots.search.puct import prune_pass_alive, select_leaves
 from bots.search.tree import MAX_DEPTH, ROOT, Nodes, best_child, clear_tree, kept_nodes, set_root
-from trainers.records import Games
+from trainers.games import Games
 
 SUPERKO, SUICIDE = True, False
 

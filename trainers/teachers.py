@@ -1,4 +1,4 @@
-"""Teachers, which judge positions of games that others played: nets, searches, and engines in their analysis mode."""
+"""Teachers of ``distill``: nets, searches and engines in analysis mode, which evaluate positions of games."""
 
 from __future__ import annotations
 
@@ -104,21 +104,12 @@ class NetTeacher:
         """Nothing is held."""
 
 
-class Searcher(Protocol):
-    """A bot or an engine that returns what it found, not only what it would play."""
-
-    def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, ...]:
-        """The weight of each move (games, size² + 1), at least 0 and not all 0, the win rates (games,) of the sides to
-        move, NaN where it has none, and ownership (games, size²) in [-1, 1], also of their side, if it has any."""
-
-    def close(self) -> None: ...
-
-
 class SearchTeacher:
     """A search, or an engine."""
 
-    def __init__(self, searcher: Searcher, visits: int | None, rules: Rules):
-        """``visits`` are None for as many as the player has."""
+    def __init__(self, searcher: Any, visits: int | None, rules: Rules):
+        """``searcher`` has ``search_targets``, as ``Analyst`` and the bots that search. ``visits`` are None for as many
+        as the player has."""
         self._searcher, self._limits, self._rules = searcher, Limits(simulations=visits), rules
         self.at_once = AT_ONCE
 
@@ -146,8 +137,8 @@ class SearchTeacher:
 
 
 def chosen_plies(game: PlayedGame, share: float, seed: int) -> np.ndarray:
-    """A share of the plies from the first move that was chosen on; a quarter as large where the last searches found one
-    side winning for certain."""
+    """A random share of the plies behind the opening; a quarter of that share where the last searches found the game
+    decided."""
     shares = np.full(len(game.moves), share)
     certain = np.minimum(game.win_rates, 1 - game.win_rates) < DECIDED_MARGIN
     for ply in range(game.given, len(game.moves)):
@@ -174,8 +165,8 @@ def positions_of(game: PlayedGame, share: float, seed: int) -> tuple[np.ndarray,
 def judged_games(
     games: Iterator[PlayedGame], teacher: Teacher, share: float, seed: int, workers: int = 0
 ) -> Iterator[PlayedGame]:
-    """The games with what the teacher found at a share of their positions, in place of what their player found. With
-    ``workers``, threads judge while the next ones are played."""
+    """The games, with the teacher's findings at a share of their positions in place of the player's. With ``workers``,
+    threads judge while the next games are played."""
     waiting, count = list[PlayedGame](), 0
 
     def judge(some: list[PlayedGame]) -> list[PlayedGame]:
@@ -293,8 +284,7 @@ def query(game: Game, visits: int) -> dict[str, Any]:
 
 
 def weights_of(answer: Mapping[str, Any], size: int, visits: int) -> np.ndarray:
-    """How an answer weighs each move (size² + 1,). Raises KeyError, TypeError or ValueError for one that can't be
-    read."""
+    """The weight of each move (size² + 1,). Raises KeyError, TypeError or ValueError for an unreadable answer."""
     moves = size**2 + 1
     if visits == 1:
         weights = np.maximum(np.array(answer["policy"], np.float64), 0)  # -1 for illegal moves

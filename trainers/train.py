@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import logging
 import math
 import os
 import shutil
-import signal
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass
-from datetime import timedelta
 from io import BytesIO
 from itertools import count, islice
 from pathlib import Path
@@ -33,16 +29,18 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_map
 
 from arena import CheckpointError, ConfigError
-from arena.files import lock, make_private, reason, write
+from arena.files import make_private, reason, write
 from arena.go.game import Rules
 from arena.go.planes import Encoder
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Outputs
 from trainers.export import describe, export
 from trainers.first_net import build, encoder_of
+from trainers.games import Batch
 from trainers.losses import Target, to_tensors
 from trainers.optimizers import build_optimizers, learning_rate
-from trainers.records import Batch, SplitRule
+from trainers.processes import pick_device, processes, refuse_torchrun, stop_signals
+from trainers.records import SplitRule
 from trainers.settings import (
     METRICS_FILE,
     STATE_FILE,
@@ -53,101 +51,6 @@ from trainers.settings import (
     settings_of_a_step,
     write_file,
 )
-
-# --- Devices and processes ---
-
-GPU = "cuda"  # what torch calls the devices that trainers learn on where there are any; a test names a pretended one
-
-
-def pick_device(name: str) -> torch.device:
-    """The device ``name`` (auto, cpu, cuda) means for this process. Raises ConfigError when it isn't there."""
-    devices = torch.get_device_module(GPU)
-    if name == "cpu" or (name == "auto" and not devices.is_available()):
-        return torch.device("cpu")
-    if not devices.is_available():
-        raise ConfigError("device cuda: torch sees none; use device cpu")
-    return torch.device(GPU, int(os.environ.get("LOCAL_RANK", "0")) % devices.device_count())
-
-
-@contextmanager
-def join_processes(config: Loop) -> Iterator[torch.device]:
-    """The device of this process, set up to learn on; while inside, this process shares the batches of its run with the
-    others that torchrun started. Raises ConfigError when the device isn't there."""
-    device = pick_device(config.device)
-    with suppress(OSError, AttributeError):  # torch frees and takes the same activations at every step: without this
-        libc = ctypes.CDLL("libc.so.6")  # the page faults of taking them anew cost a third of a step on a CPU
-        libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
-        libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
-    torch.set_num_threads(config.threads)
-    if device.type != "cpu":
-        torch.set_float32_matmul_precision("high")  # TF32
-        torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.benchmark = True
-    if not {"RANK", "WORLD_SIZE"} <= os.environ.keys():
-        yield device
-        return
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-    distributed.init_process_group(
-        "nccl" if device.type == "cuda" else "gloo", timeout=timedelta(hours=COLLECTIVE_HOURS)
-    )
-    try:
-        distributed.barrier()  # the first may have deleted what an earlier run left
-        yield device
-    finally:
-        distributed.destroy_process_group()
-
-
-def processes() -> int:
-    """How many processes share this run."""
-    return distributed.get_world_size() if distributed.is_initialized() else 1
-
-
-def refuse_torchrun(why: str) -> None:
-    """Raise ConfigError in one of several processes of torchrun; ``why`` says what to do instead."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ConfigError(why)
-
-
-LOCK = "lock"  # the file in a folder that one process at a time writes to
-
-
-@contextmanager
-def lock_folder(folder: Path, hint: str) -> Iterator[None]:
-    """Keep a folder to this process while inside; one that stays empty goes. Under torchrun the first process does it
-    for all. Raises ConfigError, with a hint, where another process has it."""
-    if not is_first():
-        yield
-        return
-    try:
-        locked = lock(folder / LOCK)
-    except BlockingIOError:
-        raise ConfigError(f"{folder} is in use by another process; wait until it ends{hint}") from None
-    except OSError as error:
-        raise ConfigError(f"{folder} can't be locked ({reason(error)}); use another folder") from error
-    with locked:
-        try:
-            yield
-        finally:
-            (folder / LOCK).unlink(missing_ok=True)
-            with suppress(OSError):
-                folder.rmdir()
-
-
-@contextmanager
-def stop_signals(ask: Callable[[], None]) -> Iterator[None]:
-    """While inside, SIGINT, SIGTERM and SIGHUP call ``ask`` and do nothing else; under nohup the last one doesn't. Only
-    in the main thread."""
-    numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        numbers.remove(signal.SIGHUP)
-    is_main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.signal(number, lambda *_: ask()) for number in numbers if is_main}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
 
 # --- Settings that can't be ---
 
@@ -192,8 +95,6 @@ FINITE_EVERY = 32  # steps between two checks that weights and figures are finit
 
 REWARM = 0.05  # share of what is left of a longer budget in which the learning rate rises again
 
-COLLECTIVE_HOURS = 12  # others wait as long for the first process, which tests the net: torchrun ends them if it dies
-
 CALIBRATION, PARITY_ROWS, QUICK_ROWS = 256, 1024, 64
 """Positions that set the int8 scales, and positions on which exported nets are compared: of a snapshot few."""
 
@@ -224,7 +125,7 @@ def compile_network(network: nn.Module, config: Loop, device: torch.device, **op
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a manifest says of a run's nets, and the positions by which they are quantised and checked."""
+    """A run's part of a manifest, and the positions by which nets are quantised and checked."""
 
     encoder: Encoder
     rules: Rules
@@ -235,7 +136,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How a run is doing that learns from rows; ``loss`` and ``right`` are means of the last steps."""
+    """Progress of a run that learns from rows; ``loss`` and ``right`` are means of the last steps."""
 
     step: int
     rows: int
@@ -314,7 +215,7 @@ class Run:
 
     @property
     def minutes_left(self) -> float | None:
-        """As much more of the budget at the speed so far; None while that isn't known."""
+        """Minutes left at the speed so far; None while that isn't known."""
         return max(0.0, self.seconds / 60 * (1 / self.done - 1)) if self.step_count > 1 and self.done else None
 
     # --- Steps ---
@@ -403,9 +304,9 @@ class Run:
             raise ConfigError(f"{words}; start again with --new and a lower --learning-rate")
 
     def count_minutes(self) -> None:
-        """Have all processes see the same clock, and whether one was asked to stop. The minutes of a sitting begin with
-        the first call, which is at the end of the first step, as that may have compiled the net for a minute. A run
-        that plays before it learns calls this before."""
+        """Share the clock, and a request to stop, with all processes. The minutes of a sitting begin with the first
+        call, at the end of the first step, which may have compiled the net for a minute. A run that plays before it
+        learns calls this first."""
         if not self._counts_all:
             self._started, self._counts_all = time.monotonic(), True
         asked, seconds = float(self.stop_asked), self.seconds
@@ -430,7 +331,7 @@ class Run:
         return dict(zip(self._names, (self._last if last else self._means).cpu().tolist(), strict=True))
 
     def progress(self) -> Progress:
-        """How it is doing: means of the last steps."""
+        """Means of the last steps."""
         if self.device.type == "cpu" or time.monotonic() - self._read > READ_SECONDS:
             self._shown |= self.figures()
             self._read = time.monotonic()
@@ -507,7 +408,7 @@ class Run:
         return is_there
 
     def _reopen_log(self) -> None:
-        """Take the lines of steps that will be made again, and damaged ones, out of the log."""
+        """Remove damaged lines, and lines of steps that will be repeated, from the log."""
         path, kept = self.folder / METRICS_FILE, list[str]()
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True) if path.exists() else []
         for line in lines:
@@ -521,8 +422,8 @@ class Run:
     def save_checkpoint(
         self, origin: Origin, metrics: Mapping[str, float] | None = None, name: str = "", calibrates: bool = True
     ) -> Path:
-        """Export the averaged net with all that is known of its training; its folder. A snapshot has a ``name`` of its
-        own, and is checked quickly. Where it isn't ``calibrates`` there is no int8."""
+        """Export the averaged net with its training in the manifest; its folder. A snapshot has a ``name`` of its own
+        and is checked quickly. Without ``calibrates`` there is no int8."""
         network = deepcopy(self.averaged).cpu()
         manifest = describe(
             network,

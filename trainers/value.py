@@ -31,13 +31,15 @@ from bots.nets.inference import Evaluator
 from bots.nets.network import Outputs, expected_result
 from trainers import losses
 from trainers.first_net import build, encoder_of, inherited_rules
+from trainers.games import NO_RESULT, UNKNOWN, Games, Rows, in_order
 from trainers.losses import Losses, Target
 from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS, of_rows
-from trainers.records import NO_RESULT, TEST, TRAIN, UNKNOWN, Games, Rows, SplitRule, in_order, parts_of, too_few
+from trainers.processes import join_processes, pick_device
+from trainers.records import TEST, TRAIN, SplitRule, parts_of, too_few
 from trainers.replay import Replay, play_games
 from trainers.selfplay import RANDOM, NewGame, Parallelism, PlayGames, PolicyGames, draw_seeds, take_each
 from trainers.settings import Value as Config
-from trainers.train import Origin, Progress, Run, check, join_processes, pick_device
+from trainers.train import Origin, Progress, Run, check
 
 FORMAT = 2  # written into the name of every folder of games; a change of who plays what raises it
 

@@ -2,9 +2,9 @@
 
 Each round the averaged net plays against itself, with a Gumbel search at every move (Danihelka et al. 2022, "Policy
 improvement by planning with Gumbel"), and then learns from the latest games: the improved policy, the result and the
-search's win rate, whose each point was at the end, and the score. What makes that cheap is KataGo's (Wu 2019,
-"Accelerating self-play learning in Go"): playout cap randomization, ownership and score, varied komi, a growing window.
-In one process, on one device, the games in threads of their own or on the cores of a cluster.
+search's win rate, the owner of each point at the end, and the score. Playout cap randomization, ownership and score
+targets, varied komi and the growing window are KataGo's (Wu 2019, "Accelerating self-play learning in Go").
+One process learns on one device; games are played in its threads or on the cores of a cluster.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from trainers.cluster import SelfPlayNodes, Stage
 from trainers.first_net import build, encoder_of, inherited_rules, start_of
 from trainers.live_inference import LiveEvaluator
 from trainers.losses import search_loss
+from trainers.processes import join_processes
 from trainers.ratings import STEP, Rating, RatingMatch, SelfPlayProgress, read_ratings, write_rating
 from trainers.records import SplitRule
 from trainers.replay import Replay, encode_searches, make_chunk, searched_games
@@ -46,7 +47,7 @@ from trainers.selfplay import NewGame, Parallelism, PlayedGame, Players, PlayGam
 from trainers.settings import ClusterOptions
 from trainers.settings import Zero as Config
 from trainers.slots import SelfPlayParams
-from trainers.train import Origin, Run, check_run, forget_snapshots, join_processes, prefetch
+from trainers.train import Origin, Run, check_run, forget_snapshots, prefetch
 
 GAMES = "games"  # the folder of a run's games, beside its state
 MANY = 1_000_000  # games that a sitting without a limit may play
@@ -195,7 +196,7 @@ class ReplayBuffers:
         return np.resize(sample, (count, *sample.shape[1:]))
 
     def refresh(self, size: int) -> SelfPlayWeights:
-        """Take the averaged weights, and a mean komi that is fair, for the games that begin from now on."""
+        """Set ``latest`` to the averaged weights and a fair mean komi, for the games that begin from now on."""
         config, averaged = self._config, self._run.averaged
         komi = config.komi if config.komi is not None and size == config.size else self.of_size[size].margin
         network = deepcopy(averaged).cpu() if self._copies else averaged

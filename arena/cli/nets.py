@@ -192,8 +192,9 @@ def eval_(
     from arena.report.tables import evaluation_sheet
     from bots.nets.catalogue import load_network
     from bots.nets.checkpoint import Checkpoint, find
+    from trainers.games import some_games
     from trainers.metrics import evaluate as measure
-    from trainers.records import MANIFEST, TEST, Dataset, day_of, load_games, some_games
+    from trainers.records import MANIFEST, TEST, Dataset, day_of, load_games
 
     found = Checkpoint.open(find(checkpoint, results))
     found.require_size(size)

@@ -123,7 +123,7 @@ def run_trainer(
     """Run a trainer and show its progress; returns the checkpoint's folder, and whether a signal stopped the run."""
     from trainers.settings import ClusterOptions, is_first
 
-    module, steps = import_module(f"trainers.{trainer}"), import_module("trainers.train")
+    module, processes = import_module(f"trainers.{trainer}"), import_module("trainers.processes")
     name, training = settings.name, results / "training" / settings.name
 
     def say(line: object) -> None:
@@ -137,10 +137,10 @@ def run_trainer(
         arguments["on_made"] = say
     if cluster is not None:
         arguments["cluster"] = ClusterOptions(cluster, workers, say)
-    with steps.lock_folder(training, ", or give another --name"), ExitStack() as stack:
+    with processes.lock_folder(training, ", or give another --name"), ExitStack() as stack:
         if is_first():
             for stale in training.rglob("*") if new and name else ():
-                if stale.is_file() and stale.name != steps.LOCK:
+                if stale.is_file() and stale.name != processes.LOCK:
                     stale.unlink()
             say("starting")
             arguments["on_progress"] = _show_progress(trainer, name, stack)

@@ -24,6 +24,7 @@ from arena.go.sgf import write_sgf
 from arena.match.schedule import Match
 from arena.results.store import Store
 from trainers import records as data
+from trainers.games import ARRAYS, Rows
 from trainers.records import TEST, TRAIN, VALIDATION, Dataset, GameFilter, SplitRule, build, parse
 
 SIZE = 7
@@ -72,7 +73,7 @@ def test_every_game_is_in_one_part_however_it_is_packed_and_by_how_many_it_is_re
     parts = data.parts_of(games, [HALF])
     for part, theirs in enumerate(games.select(parts == part) for part in (TRAIN, VALIDATION, TEST)):
         assert len(theirs) and set(theirs.dates >= 20180701) == {part == TEST}
-        assert all(np.array_equal(getattr(made.part(part), name), getattr(theirs, name)) for name in data.ARRAYS)
+        assert all(np.array_equal(getattr(made.part(part), name), getattr(theirs, name)) for name in ARRAYS)
     assert made.manifest.read == 62 and made.manifest.rejects["duplicate"] == 1
     assert sum(made.manifest.rejects.values()) == 2 and len(made.games) == 60
     assert Dataset.open(made.folder).manifest == made.manifest
@@ -116,7 +117,7 @@ def test_no_player_of_a_test_game_is_in_a_training_game() -> None:
 
 def test_rows_for_a_net_that_is_told_who_plays_show_ranks_hide_some_and_draw_rare_ranks_more_often() -> None:
     games = data.games_from_records([people(number) for number in range(60)], SIZE)
-    rows = data.Rows(games, find_encoder("human-34"), seed=1)
+    rows = Rows(games, find_encoder("human-34"), seed=1)
     batch = rows.batch(0, 2000)
     sides = batch.planes[:, -PLAYER_PLANES:-1, 0, 0].reshape(2000, 2, -1)
     shown = sides.any(2)
@@ -126,7 +127,7 @@ def test_rows_for_a_net_that_is_told_who_plays_show_ranks_hide_some_and_draw_rar
     movers, named = by_move[rows.positions(0, 2000)[0]], shown.all(1)
     assert np.allclose(sides[named, 0] @ KNOTS, movers[named])  # two knots' shares give the rank back
     assert 1.3 * (by_move == 1).mean() < (movers == 1).mean() < 4 * (by_move == 1).mean()
-    again = data.Rows(games, find_encoder("human-34"), seed=1).batch(500, 100)
+    again = Rows(games, find_encoder("human-34"), seed=1).batch(500, 100)
     assert np.array_equal(again.planes, batch.planes[500:600])
 
 

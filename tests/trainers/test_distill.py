@@ -34,8 +34,9 @@ from bots.nets.network import Outputs
 from trainers import distill, metrics, replay
 from trainers import records as data
 from trainers.distill import TeacherGames, split_searches
+from trainers.games import DRAW, LOSS, NO_RESULT, WIN, Batch, Games, encode_positions
 from trainers.losses import Target, search_loss
-from trainers.records import DRAW, LOSS, NO_RESULT, WIN, Games, SplitRule
+from trainers.records import SplitRule
 from trainers.replay import Replay, SearchedGames, encode_searches, in_order, play_games, shares_of
 from trainers.selfplay import Parallelism, PlayedGame
 from trainers.settings import SETTINGS_FILE
@@ -120,7 +121,7 @@ def test_shares_turn_with_the_board(searched: SearchedGames) -> None:
     for which in (0, len(searched) // 2):
         turned = encode_searches(searched, ENCODER, np.full(8, which), symmetries)
         plain = shares_of(searched.levels[which : which + 1])[0]
-        rows = data.encode_positions(searched.games, ENCODER, np.full(8, searched.places[which]), symmetries)
+        rows = encode_positions(searched.games, ENCODER, np.full(8, searched.places[which]), symmetries)
         assert np.array_equal(turned.planes, rows.planes)
         for symmetry in range(8):
             points = apply_symmetry(plain[:-1].reshape(SIZE, SIZE), symmetry)
@@ -391,7 +392,7 @@ def test_the_policy_is_drawn_to_the_shares_of_the_visits_and_the_value_between_r
 class Knowing(nn.Module):
     """A net that knows the batches that it is asked about; its value may be the reverse."""
 
-    def __init__(self, batches: Sequence[data.Batch], reverse: bool = False):
+    def __init__(self, batches: Sequence[Batch], reverse: bool = False):
         super().__init__()
         self.unused, self._batches, self._reverse = nn.Parameter(torch.zeros(1)), iter(batches), reverse
 

@@ -21,6 +21,7 @@ from arena.go.sgf import write_sgf
 from bots.nets.network import SCORE_UNIT, Network, NetworkConfig, Outputs
 from trainers import metrics
 from trainers import records as data
+from trainers.games import Games, encode_positions
 from trainers.metrics import PLIES, evaluate, phases
 
 SIZE = 7
@@ -29,7 +30,7 @@ ENCODER = find_encoder("arena-17")
 
 
 @pytest.fixture(scope="module")
-def games(records: list[GameRecord]) -> data.Games:
+def games(records: list[GameRecord]) -> Games:
     return data.games_from_records(records[:8], SIZE)
 
 
@@ -40,7 +41,7 @@ def network() -> Network:
         return Network(NetworkConfig(blocks=2, channels=16, area=1)).eval()
 
 
-def test_the_interval_takes_whole_games(games: data.Games, network: Network) -> None:
+def test_the_interval_takes_whole_games(games: Games, network: Network) -> None:
     found = evaluate(network, ENCODER, games)
     (_, whole), _, *parts = phases(found)
     assert sum(part["positions"] for _, part in parts) == whole["positions"] == len(games.moves)
@@ -52,10 +53,8 @@ def test_the_interval_takes_whole_games(games: data.Games, network: Network) -> 
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, PLIES - 1), (5, 20)])
-def test_the_figures_are_those_of_a_loop_over_positions(
-    first: int, last: int, games: data.Games, network: Network
-) -> None:
-    rows = data.encode_positions(games, ENCODER, np.arange(len(games.moves)), np.zeros(len(games.moves), np.int64))
+def test_the_figures_are_those_of_a_loop_over_positions(first: int, last: int, games: Games, network: Network) -> None:
+    rows = encode_positions(games, ENCODER, np.arange(len(games.moves)), np.zeros(len(games.moves), np.int64))
     with torch.no_grad():
         answer = network(torch.from_numpy(rows.planes))
     assert answer.ownership is not None and answer.score is not None
@@ -82,9 +81,7 @@ def test_the_figures_are_those_of_a_loop_over_positions(
     assert {name: figures[name] for name in expected} == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_net_that_knows_nothing_is_seldom_right_and_one_of_nan_is_refused(
-    games: data.Games, network: Network
-) -> None:
+def test_a_net_that_knows_nothing_is_seldom_right_and_one_of_nan_is_refused(games: Games, network: Network) -> None:
     """Both had a top-1 of 100 %: a tie counted as right, and so did no number at all. Missing heads had a loss of 0."""
 
     class Constant(torch.nn.Module):

@@ -24,7 +24,7 @@ from arena.go.sgf import write_sgf
 from arena.players.registry import Registry
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
-from trainers import export, losses, train
+from trainers import export, losses, processes, train
 from trainers.ratings import RatingMatch, SelfPlayProgress, read_ratings
 from trainers.settings import RL, SL, Distill, Loop, Ownership, Value, Zero
 
@@ -37,7 +37,7 @@ REAL = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available
 
 def take(kind: str) -> None:
     """Have this process's trainers take devices of this kind for GPUs."""
-    train.GPU = kind
+    processes.GPU = kind
     if kind == KIND:
         install()
         torch.Tensor.pin_memory = torch.Tensor.clone  # type: ignore[method-assign,assignment]  # it has no hosts' memory

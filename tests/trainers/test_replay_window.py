@@ -11,7 +11,7 @@ from helpers.selfplay import random_games
 from arena import ConfigError
 from arena.go.game import Rules
 from arena.go.planes import find_encoder
-from trainers.records import UNKNOWN
+from trainers.games import UNKNOWN
 from trainers.replay import Replay, make_chunk, searched_games, shares_of, window
 from trainers.selfplay import PlayedGame
 

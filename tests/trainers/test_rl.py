@@ -24,8 +24,8 @@ from arena.players.registry import Registry
 from bots.nets.catalogue import Net, load_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
-from trainers import records as data
 from trainers import rl
+from trainers.games import BLACK_WON, WHITE_WON
 from trainers.live_inference import TorchEvaluator
 from trainers.ratings import PolicyBot, SelfPlayProgress
 from trainers.replay import make_chunk, searched_games
@@ -105,7 +105,7 @@ def test_a_move_is_credited_with_what_the_forecasts_after_it_say(trace: float) -
     for game in range(6):
         own = forecasts[games.starts[game] : games.starts[game + 1]].astype(float)
         of_black = [value if ply % 2 == 0 else -value for ply, value in enumerate(own)]
-        of_black.append({data.BLACK_WON: 1.0, data.WHITE_WON: -1.0}[int(games.winners[game])])
+        of_black.append({BLACK_WON: 1.0, WHITE_WON: -1.0}[int(games.winners[game])])
         for ply in range(len(own)):
             gain = sum(trace ** (k - ply) * (of_black[k + 1] - of_black[k]) for k in range(ply, len(own)))
             assert found[games.starts[game] + ply] == pytest.approx(gain if ply % 2 == 0 else -gain, abs=1e-5)

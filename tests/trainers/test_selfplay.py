@@ -21,7 +21,7 @@ from bots.search import puct
 from bots.search.tree import params_of
 from trainers import selfplay
 from trainers.distill import TeacherGames
-from trainers.records import DRAWN
+from trainers.games import DRAWN
 from trainers.replay import make_chunk, searched_games
 from trainers.selfplay import (
     NewGame,

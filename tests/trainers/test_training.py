@@ -35,10 +35,11 @@ from bots.nets.rollout import RolloutPolicy, save_policy
 from trainers import losses, sl
 from trainers import records as data
 from trainers.first_net import build, inherited_rules
+from trainers.games import DRAW, DRAWN, LOSS, NO_RESULT, UNKNOWN, WIN, Games, Rows, encode_positions, results_of
 from trainers.optimizers import Muon, build_optimizers, learning_rate
-from trainers.records import DRAW, LOSS, NO_RESULT, WIN
+from trainers.processes import join_processes
 from trainers.settings import METRICS_FILE, STATE_FILE, Loop, Zero, listing
-from trainers.train import Progress, Run, join_processes, prefetch, read_tensors, write_tensors
+from trainers.train import Progress, Run, prefetch, read_tensors, write_tensors
 
 SIZE = 7
 ENCODER = find_encoder("arena-17")
@@ -48,7 +49,7 @@ pytestmark = pytest.mark.usefixtures("unexported")
 
 
 @pytest.fixture(scope="module")
-def games(records: list[GameRecord]) -> data.Games:
+def games(records: list[GameRecord]) -> Games:
     return data.games_from_records(records, SIZE)
 
 
@@ -71,9 +72,9 @@ def tiny(archive: Path) -> sl.Config:
 # Rows.
 
 
-def test_an_epoch_has_every_position_once_and_batches_do_not_matter(games: data.Games) -> None:
+def test_an_epoch_has_every_position_once_and_batches_do_not_matter(games: Games) -> None:
     """A prefetch gives them in order, and passes errors on."""
-    rows, again, other = (data.Rows(games, ENCODER, seed=seed) for seed in (5, 5, 6))
+    rows, again, other = (Rows(games, ENCODER, seed=seed) for seed in (5, 5, 6))
     places, symmetries = rows.positions(0, rows.per_epoch)
     assert np.array_equal(np.sort(places), np.arange(len(games.moves))) and set(symmetries) == set(range(8))
     late, _ = again.positions(rows.per_epoch - 3, 8)  # across the end of an epoch
@@ -90,12 +91,12 @@ def test_an_epoch_has_every_position_once_and_batches_do_not_matter(games: data.
 
 
 def test_rows_turn_with_the_board_and_owners_and_scores_are_the_side_to_moves_where_the_board_tells_the_margin(
-    records: list[GameRecord], games: data.Games
+    records: list[GameRecord], games: Games
 ) -> None:
     places = np.random.default_rng(1).integers(0, len(games.moves), 40)
-    plain = data.encode_positions(games, ENCODER, places, np.zeros(40, np.int64))
+    plain = encode_positions(games, ENCODER, places, np.zeros(40, np.int64))
     for symmetry in range(8):
-        rows = data.encode_positions(games, ENCODER, places, np.full(40, symmetry))
+        rows = encode_positions(games, ENCODER, places, np.full(40, symmetry))
         assert np.array_equal(rows.planes, apply_symmetry(plain.planes, symmetry))
         assert np.array_equal(rows.moves, symmetry_table(SIZE)[symmetry][games.moves[places]])
         for row, number in enumerate(np.searchsorted(games.starts, places, side="right") - 1):
@@ -103,12 +104,12 @@ def test_rows_turn_with_the_board_and_owners_and_scores_are_the_side_to_moves_wh
             owners = sign * np.array([0, 1, -1])[game.board.owners()]
             assert np.array_equal(rows.owners[row][symmetry_table(SIZE)[symmetry][:-1]], owners)
             assert rows.scores[row] == sign * game.margin()
-    winners, plies = np.array([BLACK, BLACK, WHITE, WHITE, data.DRAWN, data.UNKNOWN]), np.array([0, 1, 10, 11, 3, 4])
-    assert list(data.results_of(winners, plies)) == [WIN, LOSS, LOSS, WIN, DRAW, NO_RESULT]
+    winners, plies = np.array([BLACK, BLACK, WHITE, WHITE, DRAWN, UNKNOWN]), np.array([0, 1, 10, 11, 3, 4])
+    assert list(results_of(winners, plies)) == [WIN, LOSS, LOSS, WIN, DRAW, NO_RESULT]
     others = [Outcome(BLACK, Ending.RESIGN), Outcome.scored(records[2].replay().margin() + 2)]
     wrong = [replace(record, outcome=other) for record, other in zip(records[1:], others, strict=False)]
     kept = data.games_from_records([records[0], *wrong], SIZE)
-    rows = data.encode_positions(kept, ENCODER, kept.starts[:3], np.zeros(3, np.int64))
+    rows = encode_positions(kept, ENCODER, kept.starts[:3], np.zeros(3, np.int64))
     assert list(np.isnan(rows.scores)) == [False, True, True] and not rows.owners[1:].any()
 
 
@@ -307,7 +308,7 @@ def test_a_run_begins_with_the_mean_of_several_nets(tiny: sl.Config, tmp_path: P
 
 
 def test_a_childs_held_out_games_are_never_its_parents_training_games(tiny: sl.Config, tmp_path: Path) -> None:
-    def keys(part: data.Games) -> set[bytes]:
+    def keys(part: Games) -> set[bytes]:
         return {data.canonical_key(part.moves[a:b], SIZE) for a, b in pairwise(part.starts)}
 
     cache = tmp_path / "cache"

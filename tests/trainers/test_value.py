@@ -19,8 +19,9 @@ from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import Outputs
 from trainers import replay, value
+from trainers.games import DRAW, LOSS, NO_RESULT, WIN
 from trainers.losses import Target
-from trainers.records import DRAW, LOSS, NO_RESULT, WIN, SplitRule
+from trainers.records import SplitRule
 from trainers.replay import Replay
 from trainers.selfplay import PlayedGame
 from trainers.settings import Value as Config

@@ -37,6 +37,7 @@ from trainers.replay import Replay
 from trainers.selfplay import Parallelism, PlayedGame, Players
 from trainers.settings import METRICS_FILE, PRESETS
 from trainers.settings import Zero as Config
+from trainers.train import Run
 
 SIZE = 5
 ENCODER = find_encoder("arena-17")
@@ -223,17 +224,16 @@ def test_a_run_that_learned_nothing_fails_and_keeps_its_games(tmp_path: Path) ->
 
 def test_kernels_are_compiled_before_the_minutes_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They took all of the minute of ``--preset tiny`` on a new machine."""
-    compile_kernels = zero.warm_up
+    order, compile_kernels, count = list[str](), zero.warm_up, Run.count_minutes
 
-    def slowly(*given: object) -> None:
-        compile_kernels(*given)  # type: ignore[arg-type]
-        time.sleep(4)
+    def noted(name: str, work: Callable[..., None], *given: object) -> None:
+        order.append(name)
+        work(*given)
 
-    monkeypatch.setattr(zero, "warm_up", slowly)
-    manifest = Checkpoint.open(
-        zero.train(config_of(max_games=None, max_minutes=0.05, eval_opponents=()), tmp_path, Registry())
-    ).manifest
-    assert manifest.rows and manifest.minutes <= 0.2
+    monkeypatch.setattr(zero, "warm_up", partial(noted, "compiled", compile_kernels))
+    monkeypatch.setattr(Run, "count_minutes", lambda run: noted("counted", count, run))
+    zero.train(config_of(max_games=4, eval_opponents=()), tmp_path, Registry())
+    assert order[:2] == ["compiled", "counted"] and order.count("compiled") == 1
 
 
 def test_a_net_plays_the_one_before_it_as_bots_are_soon_outgrown(tmp_path: Path) -> None:

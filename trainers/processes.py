@@ -1,0 +1,112 @@
+"""Devices and processes of a run, the lock of its folder, and the signals that stop it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+from torch import distributed
+
+from arena import ConfigError
+from arena.files import lock, reason
+from trainers.settings import Loop, is_first
+
+COLLECTIVE_HOURS = 12  # others wait as long for the first process, which tests the net: torchrun ends them if it dies
+GPU = "cuda"  # what torch calls the devices that trainers learn on where there are any; a test names a pretended one
+
+
+def pick_device(name: str) -> torch.device:
+    """The device ``name`` (auto, cpu, cuda) means for this process. Raises ConfigError when it isn't there."""
+    devices = torch.get_device_module(GPU)
+    if name == "cpu" or (name == "auto" and not devices.is_available()):
+        return torch.device("cpu")
+    if not devices.is_available():
+        raise ConfigError("device cuda: torch sees none; use device cpu")
+    return torch.device(GPU, int(os.environ.get("LOCAL_RANK", "0")) % devices.device_count())
+
+
+@contextmanager
+def join_processes(config: Loop) -> Iterator[torch.device]:
+    """The device of this process, set up to learn on; while inside, this process shares the batches of its run with the
+    others that torchrun started. Raises ConfigError when the device isn't there."""
+    device = pick_device(config.device)
+    with suppress(OSError, AttributeError):  # torch frees and takes the same activations at every step: without this
+        libc = ctypes.CDLL("libc.so.6")  # the page faults of taking them anew cost a third of a step on a CPU
+        libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
+        libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
+    torch.set_num_threads(config.threads)
+    if device.type != "cpu":
+        torch.set_float32_matmul_precision("high")  # TF32
+        torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.benchmark = True
+    if not {"RANK", "WORLD_SIZE"} <= os.environ.keys():
+        yield device
+        return
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    distributed.init_process_group(
+        "nccl" if device.type == "cuda" else "gloo", timeout=timedelta(hours=COLLECTIVE_HOURS)
+    )
+    try:
+        distributed.barrier()  # the first may have deleted what an earlier run left
+        yield device
+    finally:
+        distributed.destroy_process_group()
+
+
+def processes() -> int:
+    """How many processes share this run."""
+    return distributed.get_world_size() if distributed.is_initialized() else 1
+
+
+def refuse_torchrun(why: str) -> None:
+    """Raise ConfigError in one of several processes of torchrun; ``why`` says what to do instead."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError(why)
+
+
+LOCK = "lock"  # the file in a folder that one process at a time writes to
+
+
+@contextmanager
+def lock_folder(folder: Path, hint: str) -> Iterator[None]:
+    """Keep a folder to this process while inside; one that stays empty goes. Under torchrun the first process does it
+    for all. Raises ConfigError, with a hint, where another process has it."""
+    if not is_first():
+        yield
+        return
+    try:
+        locked = lock(folder / LOCK)
+    except BlockingIOError:
+        raise ConfigError(f"{folder} is in use by another process; wait until it ends{hint}") from None
+    except OSError as error:
+        raise ConfigError(f"{folder} can't be locked ({reason(error)}); use another folder") from error
+    with locked:
+        try:
+            yield
+        finally:
+            (folder / LOCK).unlink(missing_ok=True)
+            with suppress(OSError):
+                folder.rmdir()
+
+
+@contextmanager
+def stop_signals(ask: Callable[[], None]) -> Iterator[None]:
+    """While inside, SIGINT, SIGTERM and SIGHUP call ``ask`` and do nothing else; under nohup the last one doesn't. Only
+    in the main thread."""
+    numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        numbers.remove(signal.SIGHUP)
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, lambda *_: ask()) for number in numbers if is_main}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
