@@ -53,7 +53,7 @@ class Fields(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class TacticalPosition:
     """``after`` was played from the diagram before ``to_play`` is asked."""
 
     category: str
@@ -78,7 +78,7 @@ class Position:
         return game
 
 
-def read_positions(path: Path) -> list[Position]:
+def read_positions(path: Path) -> list[TacticalPosition]:
     """The positions of one file. Raises PositionError, which names the file, the line and what is wrong there."""
     text = re.sub(r"^#.*", "#", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     found = []
@@ -93,12 +93,12 @@ def read_positions(path: Path) -> list[Position]:
     return found
 
 
-def all_positions(folder: Path = FOLDER) -> list[Position]:
+def all_positions(folder: Path = FOLDER) -> list[TacticalPosition]:
     """Every position of a folder's text files, category by category. Raises PositionError."""
     return [position for path in sorted(folder.glob("*.txt")) for position in read_positions(path)]
 
 
-def _position(category: str, lines: Sequence[str]) -> Position:
+def _position(category: str, lines: Sequence[str]) -> TacticalPosition:
     """Raises ValueError, UserError or msgspec's ValidationError for what can't be read."""
     pairs = [line.partition(":") for line in lines if ":" in line]
     fields = msgspec.convert({key: value.strip() for key, _, value in pairs}, Fields, strict=False)
@@ -109,7 +109,7 @@ def _position(category: str, lines: Sequence[str]) -> Position:
     signs = [sign for row in rows for sign in row]
     marked = {sign: [move for move, found in enumerate(signs) if found == sign] for sign in "*XO"}
     after, right = ([move_from_gtp(word, size) for word in words.split()] for words in (fields.after, fields.right))
-    position = Position(
+    position = TacticalPosition(
         category=category,
         name=fields.name,
         why=fields.why,
@@ -129,12 +129,14 @@ def _position(category: str, lines: Sequence[str]) -> Position:
     return position
 
 
-def choose_moves(bot: Bot, positions: Iterable[Position], limits: Limits, seed: int = 1) -> dict[Position, Move | None]:
+def choose_moves(
+    bot: Bot, positions: Iterable[TacticalPosition], limits: Limits, seed: int = 1
+) -> dict[TacticalPosition, Move | None]:
     """The move that the bot chooses in each position, None where it resigns. Raises BotFault."""
     return {position: bot.choose(position.game(seed), limits).move for position in positions}
 
 
-def find_playable(player: Player, positions: Iterable[Position]) -> list[Position]:
+def find_playable(player: Player, positions: Iterable[TacticalPosition]) -> list[TacticalPosition]:
     """Those on a board of a size that the player can play on."""
     found = []
     for position in positions:
