@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, redirect_stdout
 from functools import cache
 from pathlib import Path
+from threading import Thread
+from time import sleep
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
@@ -27,6 +30,8 @@ from arena.cli.options import (
     with_options,
 )
 from arena.players.config import TermsTable
+
+EXIT_SECONDS = 2.0  # that a bot has to close after Ctrl-C
 
 if TYPE_CHECKING:
     from arena.contract import bot
@@ -166,12 +171,28 @@ def _on_pipes(entry: Player) -> Iterator[tuple[bot.Bot, TextIO, TextIO]]:
     """The bot with the lines that it is sent and where its answers go. The process ends at the end."""
     lines = open(0, encoding="utf-8", errors="replace", newline="\n", closefd=False)
     output = open(1, "w", encoding="ascii", errors="backslashreplace", newline="\n", closefd=False)
+    _exit_when_stuck()
     try:
         with redirect_stdout(sys.stderr), closing(entry.build()) as player:  # a bot that prints spoils no answer
             yield player, lines, output
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     os._exit(0)  # taking the interpreter down takes half a second, in which a controller waits
+
+
+def _exit_when_stuck() -> None:
+    """From now on, Ctrl-C, SIGTERM and SIGHUP end the process after ``EXIT_SECONDS`` if Python can't handle them: a net
+    may compute for ever."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer)  # each signal's number is written there at once
+
+    def wait() -> None:
+        (number,) = os.read(reader, 1)
+        sleep(EXIT_SECONDS)
+        os._exit(128 + number)
+
+    Thread(target=wait, daemon=True).start()
 
 
 def serve(

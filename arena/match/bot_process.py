@@ -42,6 +42,7 @@ EXIT_SECONDS = 1.0  # that a bot has to close, and until it is known how a proce
 BUILD_SECONDS = 300.0  # that a bot has to be built, or to compile
 LAST_WORDS = 4000  # characters of what it printed that belong to a fault
 LONGEST_ANSWER = 1 << 28  # bytes
+LONGEST_OUTPUT = 1 << 24  # bytes of what it printed: then the file is emptied
 CHOOSE, CHOOSE_ALL, PREPARE, ANALYSE = range(4)  # what is asked
 
 _Decision = tuple[int | None, float | None, float | None, int | None, bytes | None]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from helpers.commandline import ARENA, environment
+from helpers.nets import HEADS, small_model, small_net
 
 from arena import BotFault, CheckpointError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
@@ -283,3 +284,25 @@ def test_the_command_serves_until_ctrl_c_and_analyses_meanwhile() -> None:
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=120)
     assert (process.returncode, errors) == (130, "")
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="reads a process's time in /proc")
+def test_ctrl_c_ends_a_bot_whose_net_computes_for_ever(tmp_path: Path) -> None:
+    """Python handles no signal meanwhile."""
+    net = small_net(tmp_path / "endless", small_model(HEADS, "endless"))
+    command = [*ARENA, "gtp", f"policy:checkpoint={net}", "--size", "5"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment(), **pipes) as process:
+        process.stdin.write("play b c3\ngenmove w\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "= \n"
+
+        def ticks() -> int:
+            """Of processor time."""
+            return int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11])
+
+        begun = ticks()
+        while ticks() < begun + 50:
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
