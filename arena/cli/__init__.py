@@ -170,9 +170,9 @@ def _fail_with_traceback() -> NoReturn:
 
 def _fail(words: str, code: int = 2) -> NoReturn:
     """End with one line that is fit for a terminal and of at most about 1,000 characters."""
-    from arena.report.style import HARMLESS
+    from arena.report.style import CONTROL_SIGNS
 
-    line = " ".join(words.split()).translate(HARMLESS)
+    line = " ".join(words.split()).translate(CONTROL_SIGNS)
     with suppress(OSError):
         print(f"arena: {line if len(line) <= 1000 else f'{line[:750]} ... {line[-250:]}'}", file=sys.stderr)
     raise SystemExit(code) from None

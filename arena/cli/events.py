@@ -190,7 +190,7 @@ class EventSetup:
                 terms, journals = event.terms, journals_of(self.results, event.event)
                 crew = Cluster(self.cluster, self.workers, event.players, terms.rules, terms.adjudication, journals)
                 self.crew = stack.enter_context(crew)
-            yield stack.enter_context(Store.of(self.results, write=True, say=self.console.say))
+            yield stack.enter_context(Store.of(self.results, write=True, say=self.console.print_line))
 
     def play(self, event: Event, store: Store, is_counted: bool = True) -> EventState:
         """Store the event and its players, play the games that are missing, and show them meanwhile; returns the
@@ -199,15 +199,17 @@ class EventSetup:
         from arena.results.event_state import EventState
 
         gc.freeze()  # imported modules are never freed: scanning them in each collection takes 0.2 s
-        event, may_play = continued(event, store, self.console.say, is_counted)
+        event, may_play = continued(event, store, self.console.print_line, is_counted)
         for line in event_notices(event, store):
-            self.console.say(line)
+            self.console.print_line(line)
         store_event(store, event)
         state = EventState(event)
         with ratings_written(state, store, self.console, self.results, self.registry.anchors):
             self.show(state, store, may_play)
         if state.standings.is_decided and state.stored == state.resumed:
-            self.console.say("The test is decided; for more games, play another match: --name NAME --seed NUMBER.")
+            self.console.print_line(
+                "The test is decided; for more games, play another match: --name NAME --seed NUMBER."
+            )
         return state
 
     def show(self, state: EventState, store: Store, may_play: bool = True) -> None:
@@ -321,7 +323,7 @@ def ratings_written(
         if isinstance(stop, GamesNotStored):
             words += f", and {stop.games} finished ones are not, because another program has locked {store.path}"
         if not _is_whole(event, store):  # else Ctrl-C came too late
-            console.say(f"{words}; the same command plays the rest.")
+            console.print_line(f"{words}; the same command plays the rest.")
             raise SystemExit(130) from None
     finally:
         with suppress(StoreError) if isinstance(sys.exception(), StoreError) else nullcontext():  # the first one counts
@@ -330,6 +332,6 @@ def ratings_written(
                 try:
                     write_elo_csv(store, ratings, state.standings, anchors or {})
                 except ConfigError as error:
-                    console.say(f"{error}. {ratings} has the ratings without anchors.")
+                    console.print_line(f"{error}. {ratings} has the ratings without anchors.")
                     write_elo_csv(store, ratings, state.standings)
-    console.say(f"Games in {store.path}, ratings in {ratings} (arena elo).")
+    console.print_line(f"Games in {store.path}, ratings in {ratings} (arena elo).")

@@ -88,10 +88,10 @@ def match(
         raise ConfigError(f"--alpha {alpha:g} needs --sprt, as in --sprt 0 35")
     test = None if sprt is None else sequential_test(sprt, default(alpha, 0.05))
     most = default(games, 100 if test is None else SPRT_GAMES)
-    agreed = events.read_terms(terms, setup.console.say)
+    agreed = events.read_terms(terms, setup.console.print_line)
     if test is not None and agreed.limit is not None and most > 2 * agreed.limit:
         most = 2 * agreed.limit
-        setup.console.say(
+        setup.console.print_line(
             f"The test counts an opening once: with {plural(agreed.limit, 'opening')}, it has {most} games."
         )
     read = read_side if plan is None else events.read_player
@@ -110,7 +110,7 @@ def match(
 
 def _forecast(match: Match, precision: float, setup: events.EventSetup) -> None:
     """Show how many games a difference takes, by the stored games of a match, or by some that aren't stored."""
-    from arena.report.tables import plan_sheet
+    from arena.report.tables import plan_table
     from arena.results.event_state import EventState
     from arena.results.store import Store, database
 
@@ -125,7 +125,7 @@ def _forecast(match: Match, precision: float, setup: events.EventSetup) -> None:
             with setup.opened(match) as store:
                 setup.show(state := EventState(replace(match, games=PILOT_GAMES)), store)
                 standings, workers = state.standings, setup.crew if isinstance(setup.crew, int) else setup.crew.most
-    setup.console.print(plan_sheet(standings.between(*match.players), precision, workers))
+    setup.console.print(plan_table(standings.between(*match.players), precision, workers))
 
 
 def sequential_test(hypotheses: tuple[float, float], alpha: float = 0.05) -> Sprt:
@@ -173,7 +173,7 @@ def tournament(
         gap = setup.play(played, store, is_counted).gap
         if gap is not None and isinstance(played, Swiss):
             words = f"Neighbours are measured to ±{gap[2]:.0f} Elo or better; worst: {gap[0]} and {gap[1]}."
-            setup.console.say(words)
+            setup.console.print_line(words)
 
 
 def _tournament(
@@ -198,7 +198,7 @@ def _tournament(
     if given.precision is not None and given.style != "swiss":
         raise ConfigError(f"tournament '{name}': precision needs --style swiss")
     entries = tuple(events.read_player(registry, bot, given) for bot in given.bots)
-    agreed = replace(events.read_terms(given, setup.console.say), own_openings=True)
+    agreed = replace(events.read_terms(given, setup.console.print_line), own_openings=True)
     if given.style == "swiss":
         most = 100 * len(entries) if given.precision is None else 5_000
         swiss = Swiss(name, entries, agreed, default(given.games, most), given.precision or 0.0)

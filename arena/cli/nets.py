@@ -83,7 +83,7 @@ def gate(
     name = against or entry_for(registry, folder)
     if ":" in name or "@" in name:
         raise ConfigError(f"--against {name} is not an entry's name; put a bot with settings behind --as")
-    agreed, limits = events.read_terms(terms, setup.console.say), events.read_limits(terms)
+    agreed, limits = events.read_terms(terms, setup.console.print_line), events.read_limits(terms)
     test = sequential_test(sprt or (0, 35))
     entry = _player_with_net(registry, name).for_size(agreed.rules.size)
     player = entry if played_as is None else _player_with_net(registry, played_as)
@@ -112,7 +112,7 @@ def gate(
             match, before = (match, 0) if store is None else resume_gate(store, match, is_tested=sprt is not None)
         if before:
             found = f"These two played {plural(before, 'game')} before ({match.event})"
-            setup.console.say(f"{found}. The test counts them and continues, from --seed {match.terms.seed}.")
+            setup.console.print_line(f"{found}. The test counts them and continues, from --seed {match.terms.seed}.")
         with setup.opened(match) as store:
             standings, changed = setup.play(match, store, games is not None).standings, None
             evidence = GateMatch(match, standings, count_candidates(store, match))
@@ -122,12 +122,12 @@ def gate(
         places = dict.fromkeys((folder, kept) if ruling is Ruling.ACCEPTED or not is_new else (folder,))
         noted = [place for place in places if not ships and _identity(candidate, place) == net]
         for line in gate_lines(evidence, folder, changed, noted):
-            setup.console.say(line)
+            setup.console.print_line(line)
         for place in noted:
             try:
                 add_gate(place, evidence.as_json())
             except CheckpointError as error:  # the ruling stands
-                setup.console.say(f"The manifest has no record of this gate: {error}.")
+                setup.console.print_line(f"The manifest has no record of this gate: {error}.")
     finally:
         if is_new and ruling is not Ruling.ACCEPTED and _identity(player, folder) == net:
             shutil.rmtree(kept, ignore_errors=True)
@@ -189,7 +189,7 @@ def eval_(
     from arena.go.planes import find_encoder
     from arena.report.progress import show_counting
     from arena.report.style import Console
-    from arena.report.tables import evaluation_sheet
+    from arena.report.tables import evaluation_table
     from bots.nets.catalogue import load_network
     from bots.nets.checkpoint import Checkpoint, find
     from trainers.games import some_games
@@ -212,7 +212,7 @@ def eval_(
     with show_counting(f"{found.manifest.name} on {len(games):,} games", len(games.moves)) as on_progress:
         net, encoder = load_network(found), find_encoder(found.manifest.encoder)
         evaluation = measure(net, encoder, games, on_progress)
-    Console().print(evaluation_sheet(evaluation, found.manifest.name))
+    Console().print(evaluation_table(evaluation, found.manifest.name))
 
 
 def import_(
@@ -237,18 +237,18 @@ def import_(
     with Console(stderr=True).status("Starting") as status:
         made = import_katago(file, results / "checkpoints" / name, status.update)
     about, console, origin = made.checkpoint.manifest, Console(), made.checkpoint.manifest.settings
-    console.say(f"{made.checkpoint.folder}: {origin['net']}, model version {origin['version']}")
-    console.say(f"  trained by {origin['trained_by']}; license: {origin['licence']}")
-    console.say(f"  exported to ONNX, with outputs within {about.metrics['fp32_difference']:g} of torch's")
+    console.print_line(f"{made.checkpoint.folder}: {origin['net']}, model version {origin['version']}")
+    console.print_line(f"  trained by {origin['trained_by']}; license: {origin['licence']}")
+    console.print_line(f"  exported to ONNX, with outputs within {about.metrics['fp32_difference']:g} of torch's")
     if made.precision != "fp32":
         share = f"the move of fp32 in {100 * made.same_move:.1f} % of positions"
-        console.say(f"  plays in {made.precision} here: {share}, win rates within {made.off:.3f} on average")
+        console.print_line(f"  plays in {made.precision} here: {share}, win rates within {made.off:.3f} on average")
     for batch, time in made.milliseconds.items():
-        console.say(f"  {time:.2f} ms an evaluation at batch {batch} ({made.precision}, 9x9, one thread)")
-    console.say("Try:")
+        console.print_line(f"  {time:.2f} ms an evaluation at batch {batch} ({made.precision}, 9x9, one thread)")
+    console.print_line("Try:")
     for words in (f"match policy:checkpoint={name} alphago -n 20", f"play alphago:checkpoint={name},visits=50"):
-        console.say(f"  arena {words}")
-    console.say(f"  arena analyze GAME.sgf --bot alphago:checkpoint={name},visits=50")
+        console.print_line(f"  arena {words}")
+    console.print_line(f"  arena analyze GAME.sgf --bot alphago:checkpoint={name},visits=50")
 
 
 def build(

@@ -125,13 +125,15 @@ def play(
             file = SavedGameFile.create(results, stored)
         with file:
             if resume:
-                saved, bots = rebuild_bots(file.read(), setup.registry, setup.console.say)
+                saved, bots = rebuild_bots(file.read(), setup.registry, setup.console.print_line)
             else:
                 saved = replace(saved, record=replace(saved.record, id=file.id))
             saved, again = setup.play(file, saved, bots, "resume it with: arena play --resume")
         stored = setup.store_finished_games()
         if resume and again:
-            setup.console.say(f"To play again: arena play {next((saved.name(colour) for colour in bots), 'human')}")
+            setup.console.print_line(
+                f"To play again: arena play {next((saved.name(colour) for colour in bots), 'human')}"
+            )
             break
         if not saved.handicap:
             given = replace(given, color="white" if saved.people[0].name == "BLACK" else "black")
@@ -153,7 +155,7 @@ def play_match(match: Match, new: bool, setup: PlaySetup, is_counted: bool) -> N
     if database(setup.results).exists():
         with Store.of(setup.results) as store:
             last = events.with_run_number(match, store, new)
-            event, may_play = events.continued(last, store, setup.console.say, is_counted)
+            event, may_play = events.continued(last, store, setup.console.print_line, is_counted)
             match = replace(match, run=last.run, games=event.games, grown=event.grown)
     while True:
         played = setup.stored(match.event)
@@ -173,7 +175,7 @@ def play_match(match: Match, new: bool, setup: PlaySetup, is_counted: bool) -> N
                 saved, _ = setup.play(file, saved, bots, "the same command continues it")
             if not (saved.is_over and setup.store([saved], match)):
                 words = f"Stopped. {len(stored)} of {match.games} games are stored"
-                setup.console.say(f"{words}; run the same command to play the rest.")
+                setup.console.print_line(f"{words}; run the same command to play the rest.")
                 setup.leave(130)
             file.path.unlink()
     print_sections(summary(standings), setup.console)
@@ -376,7 +378,7 @@ class PlaySetup:
         from arena.report.play import show_plainly
 
         for doubt in size_doubts(bots.values(), saved.size):
-            self.console.say(doubt)
+            self.console.print_line(doubt)
         opponents = self._prepare_bots(bots, saved.record.rules)
         file.write(saved)
         analyst, again = self._analyst(bots, saved.size), False
@@ -399,10 +401,10 @@ class PlaySetup:
         moves = len(saved.record.moves)
         people = (saved.record.mover(number) in saved.people for number in range(saved.record.opening + 1, moves + 1))
         if not saved.is_over and any(people):
-            self.console.say(f"{file.id} is saved after move {moves} in {file.path}; {hint}")
+            self.console.print_line(f"{file.id} is saved after move {moves} in {file.path}; {hint}")
         elif not saved.is_over:
             file.path.unlink(missing_ok=True)
-            self.console.say("You played no move, so nothing is saved.")
+            self.console.print_line("You played no move, so nothing is saved.")
         return saved, again
 
     def leave(self, code: int = 0) -> NoReturn:
@@ -478,9 +480,9 @@ class PlaySetup:
             stored |= {saved.id for saved in games}
             for saved in games:
                 counts = "unrated" if saved.record.unrated else "it counts for arena elo"
-                self.console.say(f"{saved.id} is stored ({counts}). To review it: arena analyze {saved.id}")
+                self.console.print_line(f"{saved.id} is stored ({counts}). To review it: arena analyze {saved.id}")
                 for line in self._rank_lines(saved):
-                    self.console.say(line)
+                    self.console.print_line(line)
         return stored
 
     def store(self, games: Sequence[SavedGame], match: Match | None = None) -> bool:
@@ -504,7 +506,7 @@ class PlaySetup:
             except StoreError as error:
                 if not isinstance(error, StoreBusy) or monotonic() >= end:
                     later = "the next arena play" if match is None else "the same command"
-                    self.console.say(f"{words} is saved, and {later} will store it: {error}.")
+                    self.console.print_line(f"{words} is saved, and {later} will store it: {error}.")
                     return False
                 sleep(0.1)
 

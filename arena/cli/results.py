@@ -93,7 +93,7 @@ def elo(
             console.print(elo_table(None))
         if csv is not None:
             write_elo_csv(store, csv, anchors=anchors)
-            console.say(f"Written to {csv}.")
+            console.print_line(f"Written to {csv}.")
 
 
 def _read_anchor(text: str) -> tuple[str, float]:
@@ -165,7 +165,7 @@ def report(
         print(report_line(found))
         return
     if event is None:
-        console.say("This is the last event; 'arena report --list' lists all.")
+        console.print_line("This is the last event; 'arena report --list' lists all.")
     print_report(found, console)
     for path in written:
         print(f"Written to {path}.")
@@ -178,7 +178,7 @@ def _change_event(id: str, name: str | None, yes: bool, results: Path, console: 
     from arena.results.export import write_elo_csv
     from arena.results.store import Store, StoredEvent
 
-    with Store.of(results, write=True, say=console.say) as store:
+    with Store.of(results, write=True, say=console.print_line) as store:
         event = store.event(id)
         count = plural(store.count(event=event.id), "game")
         if name is None:
@@ -201,7 +201,7 @@ def _change_event(id: str, name: str | None, yes: bool, results: Path, console: 
         else:
             store.rename_event(event, renamed)
         write_elo_csv(store, results / "elo.csv", anchors=anchors_of(None))
-    console.say(done)
+    console.print_line(done)
 
 
 def games(
@@ -403,7 +403,7 @@ def analyze(
         entry.checked(size)
     console, errors = style.Console(), style.Console(stderr=True)
     for doubt in dict.fromkeys(doubt for size in sizes for doubt in size_doubts([entry], size)):
-        errors.say(doubt)
+        errors.print_line(doubt)
     for name, record in records.items():
         own = entry.checked(record.rules.size)
         console.print(*[""] * (name != next(iter(records))), *[name] * bool(name), game_title(record), sep="\n")
@@ -431,7 +431,7 @@ def analyze(
             files.write(place := sgf / name if name else sgf, f"{text}\n")
             print(f"Written to {place}.")
         if stopped:
-            errors.say(f"Stopped after {len(found)} of {positions} positions.")
+            errors.print_line(f"Stopped after {len(found)} of {positions} positions.")
             raise SystemExit(130)
 
 
@@ -463,9 +463,9 @@ def _print_ranks(record: GameRecord, registry: Registry) -> None:
     for colour, found in ranks_by_moves(record, net).items():
         name, told = (record.black, record.black_rank) if colour is BLACK else (record.white, record.white_rank)
         known = f" ({told} in the record)" if told else ""
-        console.say(f"{colour.name.title()} {name}{known}: {found} by {plural(found.count, 'move')}.")
-    console.say("The likeliest ranks on the scale of the Online Go Server, with their 95 % intervals.")
-    console.say(f"{rank_name(WEAKEST_SEEN)} stands for all that are weaker, too.")
+        console.print_line(f"{colour.name.title()} {name}{known}: {found} by {plural(found.count, 'move')}.")
+    console.print_line("The likeliest ranks on the scale of the Online Go Server, with their 95 % intervals.")
+    console.print_line(f"{rank_name(WEAKEST_SEEN)} stands for all that are weaker, too.")
 
 
 def read_game(text: str | None, results: Path, number: int | None = None) -> tuple[GameRecord, bytes | None]:
@@ -521,7 +521,7 @@ def _choose_text(path: Path, number: int | None) -> bytes:
         if not has_screen(console):
             is_cut = len(texts) == MAX_LISTED_GAMES
             several = f"{MAX_LISTED_GAMES:,} games or more" if is_cut else plural(len(texts), "game")
-            Console(stderr=True).say(f"{path} has {several}; this is the first. Choose another with --game N.")
+            Console(stderr=True).print_line(f"{path} has {several}; this is the first. Choose another with --game N.")
             return texts[0]
         games: list[tuple[int, GameRecord]] = []
         for place, text in enumerate(texts, 1):

@@ -8,10 +8,10 @@ from arena import BotFault
 from arena.contract.bot import Bot, Candidate, Limits
 from arena.go.game import Game
 
-PATIENCE = 86400.0
+NO_DEADLINE = 86400.0
 """Seconds after which a bot is abandoned where nobody set a time: the person can stop waiting at any time."""
 
-HINT = Limits(seconds=1.0, deadline=PATIENCE)
+HINT = Limits(seconds=1.0, deadline=NO_DEADLINE)
 """How long the adviser thinks about a hint."""
 
 ATTEMPTS = 20

@@ -26,17 +26,17 @@ from arena.go.game import Ending, Game, Outcome
 from arena.go.record import UNKNOWN, MoveStats
 from arena.match.game_loop import GameLoop, LiveGame, worth_keeping
 from arena.match.schedule import Pairing
-from arena.people.adviser import PATIENCE, Adviser, catch_up
+from arena.people.adviser import NO_DEADLINE, Adviser, catch_up
 from arena.people.clocks import Clocks, Stopwatch
 from arena.people.counting import count, dead_stones, estimate_score, group_at
 from arena.people.saved_game import Advice, Help, Phase, SavedGame, SessionState, Turn
 
 T = TypeVar("T")
 
-TICK = 0.1
+CLOCK_SECONDS = 0.1
 """Seconds between two looks at the clocks while something is waited for."""
 
-GRACE = 2.0
+BOT_EXIT_SECONDS = 2.0
 """Seconds that a bot has to finish when the session closes."""
 
 _REFUSALS = {
@@ -134,7 +134,7 @@ class GameSession:
                 return True
             if monotonic() >= end:
                 return False
-            self._has_come.wait(min(TICK, end - monotonic()))
+            self._has_come.wait(min(CLOCK_SECONDS, end - monotonic()))
 
     # --- What a person can do ---
 
@@ -263,7 +263,7 @@ class GameSession:
         for worker in (self._player, self._helper):
             worker.jobs.put(None)
         for worker in (self._player, self._helper):
-            worker.thread.join(GRACE)
+            worker.thread.join(BOT_EXIT_SECONDS)
 
     def __enter__(self) -> Self:
         return self
@@ -460,7 +460,7 @@ class GameSession:
 
 def _with_deadline(limits: Limits) -> Limits:
     """A person can stop waiting at any time, so no bot is given up where nobody set a time."""
-    return limits if limits.time is not None or limits.deadline is not None else replace(limits, deadline=PATIENCE)
+    return limits if limits.time is not None or limits.deadline is not None else replace(limits, deadline=NO_DEADLINE)
 
 
 def _play(game: Game, move: Move) -> tuple[Move, ...]:

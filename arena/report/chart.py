@@ -153,7 +153,7 @@ def draw_course(
     if not of_two:
         legend = Text()
         for name, (mark, ink, _) in curves.items():
-            legend.append(f"{mark} {style.spell(name)}", ink).append("  ")
+            legend.append(f"{mark} {style.sanitize(name)}", ink).append("  ")
         lines.append(legend)
     return lines
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.table import Table as Grid
 from rich.text import Text
 
 from arena import plural
@@ -16,7 +16,7 @@ from arena.report import style
 from arena.report.board import SIGNS
 from arena.report.chart import draw_course
 from arena.report.log import pace_words, warning_words
-from arena.report.tables import Sheet, render
+from arena.report.tables import Table, render
 from arena.report.text import summary
 from arena.results.event_state import EventState, LiveBoard
 
@@ -35,14 +35,14 @@ def head(state: EventState) -> list[RenderableType]:
     title, setting = style.text(state.event.event, "bold"), style.setting(state.event.terms.rules)
     if isinstance(state.event, Match):
         title = style.text(names[0], style.FIRST).append(" vs ", style.LABEL)
-        title.append(style.spell(names[1]), style.SECOND)
+        title.append(style.sanitize(names[1]), style.SECOND)
     else:
         setting = f"{state.event.style}, {plural(len(names), 'bot')}, {setting}"
-    top = Table.grid(expand=True, padding=(0, 1, 0, 0))
+    top = Grid.grid(expand=True, padding=(0, 1, 0, 0))
     top.add_column(overflow="fold")
     top.add_column(justify="right", overflow="fold")
     top.add_row(title, style.text(setting, style.LABEL))
-    progress = Table.grid(expand=True, padding=(0, 2, 0, 0))
+    progress = Grid.grid(expand=True, padding=(0, 2, 0, 0))
     progress.add_column(ratio=1)
     ink = style.FIRST.removeprefix("bold ")
     bar = ProgressBar(max(1, total), min(state.stored, total), complete_style=ink, finished_style=ink)
@@ -86,7 +86,7 @@ def curve(state: EventState, width: int, height: int) -> list[Text]:
     return [style.line(words, style.LABEL), *draw_course(state.course, names, width, max(LEAST_CURVE - 3, rows))]
 
 
-def last_games(state: EventState, most: int) -> Sheet:
+def last_games(state: EventState, most: int) -> Table:
     """The games that ended last."""
     rows = []
     for record in list(state.recent)[:most]:
@@ -94,7 +94,7 @@ def last_games(state: EventState, most: int) -> Sheet:
             names = (style.shorten(name, LONG_NAME) for name in (record.black, record.white))
             rows.append((*names, outcome.brief, str(record.length), str(outcome.ending)))
     note = "" if rows else "No game is finished yet."
-    return Sheet(("last games: ●", "○", "result", "moves", "ended by"), rows, note, flexible=(0, 1), numbers=(3,))
+    return Table(("last games: ●", "○", "result", "moves", "ended by"), rows, note, flexible=(0, 1), numbers=(3,))
 
 
 def board_words(board: LiveBoard, place: str = "") -> str:
@@ -114,10 +114,10 @@ def caption(state: EventState, board: LiveBoard) -> Text:
     return style.text(words + (", pinned" if state.is_pinned else ""))
 
 
-def players(state: EventState, board: LiveBoard, width: int = 0) -> Table:
+def players(state: EventState, board: LiveBoard, width: int = 0) -> Grid:
     """Both players of a game, with the win rates that each has reported; in ``width`` columns, if given, with the last
     ones only."""
-    pairing, table = board.game.pairing, Table.grid(padding=(0, 1, 0, 0))
+    pairing, table = board.game.pairing, Grid.grid(padding=(0, 1, 0, 0))
     first = next(iter(state.event.players)) if state.standings.is_match else pairing.black
     for colour, name in zip(Colour, (pairing.black, pairing.white), strict=True):
         rates = [rate for rate in board.game.win_rates[colour - 1 :: 2] if rate is not None]

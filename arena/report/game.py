@@ -19,7 +19,7 @@ from arena.report import style
 from arena.report.board import SIGNS, Overlay, draw_board
 from arena.report.chart import WinRateCurve
 from arena.report.style import Console
-from arena.report.tables import Sheet
+from arena.report.tables import Table
 from arena.results.analysis import MISTAKE, Evaluation, format_line, format_margin, judge_moves, mistakes, positions
 
 
@@ -28,7 +28,7 @@ def show_details(record: GameRecord, console: Console) -> None:
     print_game(record, (), len(record.moves), False, console)
     console.print()
     for line in (*record.fault_details.splitlines(), write_sgf(record, move_notes(record))):
-        console.say(line)
+        console.print_line(line)
 
 
 def render_analysis(record: GameRecord, evaluations: Sequence[Evaluation], most: int) -> Group:
@@ -59,7 +59,7 @@ def render_analysis(record: GameRecord, evaluations: Sequence[Evaluation], most:
     )
     columns = ("move", "", "Black %", "loss", "best", "score", "instead")
     curve = WinRateCurve([evaluation.win_rate for evaluation in evaluations], mistakes=worst)
-    return Group(Sheet(columns, rows, "\n".join([*sums, note]), (6,), (0, 2, 3)), Text(), curve)
+    return Group(Table(columns, rows, "\n".join([*sums, note]), (6,), (0, 2, 3)), Text(), curve)
 
 
 Replayed = tuple[np.ndarray, tuple[int, int]]
@@ -110,7 +110,7 @@ def game_title(record: GameRecord) -> Text:
     black, white = f"{record.black} {record.black_rank}".strip(), f"{record.white} {record.white_rank}".strip()
     names = f"{SIGNS[BLACK]} {black or 'Black'}  {SIGNS[WHITE]} {white or 'White'}"
     about = [ended(record), f"{record.rules.name} rules, komi {record.rules.komi:g}", record.date, record.id]
-    return style.text(names, "bold").append(f"\n{style.spell(' · '.join(filter(None, about)))}", style.LABEL)
+    return style.text(names, "bold").append(f"\n{style.sanitize(' · '.join(filter(None, about)))}", style.LABEL)
 
 
 def result_words(outcome: Outcome) -> str:

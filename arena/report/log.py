@@ -75,21 +75,21 @@ def progress_words(state: EventState) -> str:
 
 def print_lines(state: EventState, updates: Iterator[Update], console: Console) -> None:
     """Print who plays what, then a line once in a while, until the updates end. They are closed in any case."""
-    console.say(event_words(state))
+    console.print_line(event_words(state))
     games, resumed, written, tenths = state.event.games, 0, state.clock(), 0
     with closing(updates):  # type: ignore[type-var]
         for update in chain(updates, (Update(),)):
             if not update.resumed and state.resumed > resumed:  # once all of them are counted
                 resumed = state.resumed
-                console.say(f"{resumed} of {games} games were played earlier")
+                console.print_line(f"{resumed} of {games} games were played earlier")
             is_new = update.waiting and not state.waiting
             state.add(update)
             for line in ([warning_words(state)] if is_new else []) + list(update.news):
-                console.say(line)
+                console.print_line(line)
             if update.records and not update.resumed and state.stored < games:
                 waited = state.clock() - written
                 if waited >= max(LINE_SECONDS, state.elapsed / 100) or 10 * state.stored // games > tenths:
-                    console.say(progress_words(state))
+                    console.print_line(progress_words(state))
                     written = state.clock()
             tenths = 10 * state.stored // games
     state.pause(False, finished=True)

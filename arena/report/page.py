@@ -21,7 +21,7 @@ from arena.go.sgf import move_notes, write_sgf
 from arena.ratings import EloEstimate
 from arena.report import style
 from arena.report.chart import Scale, points_of, scale_of
-from arena.report.tables import Sheet
+from arena.report.tables import Table
 from arena.report.text import sections, terms, title
 from arena.results.league import EventReport
 
@@ -50,7 +50,7 @@ def render_page(report: EventReport, games: Sequence[GameRecord]) -> str:
     pages = Environment(
         loader=FileSystemLoader(WEB), autoescape=True, undefined=StrictUndefined, finalize=_clean, trim_blocks=True
     )
-    pages.filters["shorten"] = lambda name: style.shorten(style.public(name), LONGEST_NAME)
+    pages.filters["shorten"] = lambda name: style.shorten(style.redact(name), LONGEST_NAME)
     return pages.get_template("page.html").render(
         title=title(report),
         terms=terms(report),
@@ -97,20 +97,20 @@ def games_data(games: Sequence[GameRecord], total: int, event: str) -> Markup:
         words += f" All of them as SGF: arena games --event {event} --sgf FOLDER"
     shown = []
     for game in games:
-        known: dict[str, Any] = {name: style.public(getattr(game, name)) for name in NAMED}
+        known: dict[str, Any] = {name: style.redact(getattr(game, name)) for name in NAMED}
         shown.append({"id": game.id, "sgf": write_sgf(replace(game, **known), move_notes(game))})
     text = json.dumps({"note": words, "games": shown}, ensure_ascii=False)
     return Markup(text.replace("<", "\\u003c"))
 
 
-def _players(report: EventReport) -> Sheet:
+def _players(report: EventReport) -> Table:
     rows = []
     for one in report.participants.values():
         settings = ", ".join(f"{key}={describe(key, value)}" for key, value in one.settings.items())
         rows.append((one.name, one.kind, settings, str(one.limits), one.net[:12]))
-    return Sheet(("player", "kind", "settings", "limits", "net"), rows, flexible=(0, 2))
+    return Table(("player", "kind", "settings", "limits", "net"), rows, flexible=(0, 2))
 
 
 def _clean(value: Any) -> Any:
     """What stands in the page for a value: words in one line without paths."""
-    return value if isinstance(value, Markup) or not isinstance(value, str) else style.public(value)
+    return value if isinstance(value, Markup) or not isinstance(value, str) else style.redact(value)

@@ -175,7 +175,7 @@ class _PlainGame:
 
     def say(self, text: str) -> None:
         for line in text.splitlines():
-            self._console.say(line)
+            self._console.print_line(line)
 
     @property
     def prompt(self) -> str:

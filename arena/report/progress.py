@@ -200,14 +200,14 @@ VERDICTS, STEPS = 11, 10
 def show_check(name: str, findings: Iterable[Finding], console: Console) -> Verdict:
     """Show what is found as it comes, a line each, and return the worst."""
     worst = Verdict.OK
-    console.print(Text(style.spell(name), "bold"))
+    console.print(Text(style.sanitize(name), "bold"))
     with console.status(""):
         for found in findings:
             worst = max(worst, found.verdict, key=list(Verdict).index)
             ink = "" if found.verdict is Verdict.OK else style.WARNING
             words = Text(f"  {SIGNS[found.verdict]} {found.verdict}".ljust(VERDICTS), ink)
-            words.append(found.step.ljust(STEPS), style.LABEL).append(style.spell(found.text), "not dim")
+            words.append(found.step.ljust(STEPS), style.LABEL).append(style.sanitize(found.text), "not dim")
             console.print(words)
             for line in found.details.splitlines():  # the terminal breaks what is too long: it can be copied whole
-                console.print(Text(style.spell(f"    {line}"), style.LABEL), soft_wrap=True)
+                console.print(Text(style.sanitize(f"    {line}"), style.LABEL), soft_wrap=True)
     return worst

@@ -35,7 +35,7 @@ COLOURS = ("#3b8fd4", "#d97f0a", "#009e73", "#cc79a7", "#8a6bd1", "#d55e00")
 SPARKS = "▁▂▃▄▅▆▇█"
 
 _SIGNS = (range(9), range(11, 32), range(0x7F, 0xA0), range(0x202A, 0x202F), range(0x2066, 0x206A))
-HARMLESS = dict.fromkeys(chain(*_SIGNS), "?")
+CONTROL_SIGNS = dict.fromkeys(chain(*_SIGNS), "?")
 """For ``str.translate``: a question mark for each control sign, with which a text moves a terminal's cursor, sets its
 title, or turns the direction of writing. Tabs and ends of lines stay."""
 
@@ -54,15 +54,15 @@ codecs.register_error("arena", _replace_sign)
 _FOLDERS = re.compile(r"(?<![\w./\\])(?:~|[A-Za-z]:)?[/\\]+(?:[^\s/\\,;:=()<>]+[/\\]+)+")
 
 
-def spell(text: str) -> str:
+def sanitize(text: str) -> str:
     """A text from anywhere in one line, its control signs out."""
     return text if text.isprintable() else "".join(sign if sign.isprintable() else " " for sign in text)
 
 
-def public(words: str) -> str:
+def redact(words: str) -> str:
     """Words for a page in one line, with the names of files in place of their paths: elsewhere nobody needs to know
     where they lie."""
-    return _FOLDERS.sub("", spell(words))
+    return _FOLDERS.sub("", sanitize(words))
 
 
 class Console(rich.console.Console):
@@ -77,16 +77,16 @@ class Console(rich.console.Console):
     def print(self, *objects: Any, **options: Any) -> None:
         super().print(*objects, **({"soft_wrap": not self.is_terminal} | options))
 
-    def say(self, words: str, text_style: str = "") -> None:
+    def print_line(self, words: str, text_style: str = "") -> None:
         """Print words of one line, as they stand."""
-        self.print(Text(spell(words), text_style))
+        self.print(Text(sanitize(words), text_style))
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             if segment.control or segment.text.isprintable():
                 yield segment
             else:
-                yield Segment(segment.text.translate(HARMLESS), segment.style)
+                yield Segment(segment.text.translate(CONTROL_SIGNS), segment.style)
 
 
 def has_screen(console: rich.console.Console) -> bool:
@@ -125,12 +125,12 @@ def fold(words: str, width: int) -> str:
 
 def text(words: str, ink: str = "") -> Text:
     """Words that wrap where they are too long. The style is their own: what is appended later doesn't take it over."""
-    return Text().append("\n".join(map(spell, words.splitlines())), ink)
+    return Text().append("\n".join(map(sanitize, words.splitlines())), ink)
 
 
 def line(words: str, ink: str = "") -> Text:
     """Words in one line, whose end goes where they are too long."""
-    return Text(no_wrap=True, overflow="ellipsis").append(spell(words), ink)
+    return Text(no_wrap=True, overflow="ellipsis").append(sanitize(words), ink)
 
 
 def per_cent(share: float | None) -> str:

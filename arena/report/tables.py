@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderResult
-from rich.table import Column, Table
+from rich.table import Column
+from rich.table import Table as Grid
 from rich.text import Text
 
 from arena import plural
@@ -53,7 +54,7 @@ ENDLESS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class Table:
     """A table with a note below. On a terminal, cells of ``flexible`` columns wrap, never inside a number; where even
     that makes them too narrow, each row becomes a few lines of its own. Elsewhere a row is a line, however long.
 
@@ -81,9 +82,9 @@ class Sheet:
         if self.note:
             yield style.text(f"\n{self.note}" if self.rows else self.note, style.LABEL)
 
-    def _table(self, widths: Sequence[int]) -> Table:
+    def _table(self, widths: Sequence[int]) -> Grid:
         named = any(self.columns)
-        table = Table(box=box.SIMPLE_HEAD if named else None, padding=(0, 1, 0, 0), show_edge=False, show_header=named)
+        table = Grid(box=box.SIMPLE_HEAD if named else None, padding=(0, 1, 0, 0), show_edge=False, show_header=named)
         for index, (column, width) in enumerate(zip(self.columns, widths, strict=True)):
             side: JustifyMethod = "right" if index in self.numbers else "left"
             table.add_column(style.text(style.fold(column, width)), justify=side, no_wrap=True)
@@ -91,8 +92,8 @@ class Sheet:
             table.add_row(*(style.text(style.fold(cell, width)) for cell, width in zip(row, widths, strict=True)))
         return table
 
-    def _cards(self, width: int) -> Table:
-        table = Table.grid(Column(no_wrap=True), Column(no_wrap=True), padding=(0, 2, 0, 0))
+    def _cards(self, width: int) -> Grid:
+        table = Grid.grid(Column(no_wrap=True), Column(no_wrap=True), padding=(0, 2, 0, 0))
         room = max(LEAST, width - 2 - max(map(cell_len, self.columns)))
         for row in self.rows:
             for index, (column, cell) in enumerate(zip(self.columns, row, strict=True)):
@@ -104,7 +105,7 @@ class Sheet:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class FactList:
     """Labels and texts: on a terminal long texts wrap, elsewhere each takes a line, however long."""
 
     rows: Sequence[tuple[str, str]]
@@ -113,13 +114,13 @@ class Facts:
         if not console.is_terminal:
             yield from (style.text(f"  {label:{LABELS}}{text}") for label, text in self.rows)
             return
-        grid = Table.grid(Column(width=LABELS), Column(overflow="fold"), padding=0)
+        grid = Grid.grid(Column(width=LABELS), Column(overflow="fold"), padding=0)
         for label, text in self.rows:
             grid.add_row(style.text(label, style.WARNING if label == "Warning" else style.LABEL), style.text(text))
         yield grid
 
 
-Section = tuple[str, Sheet | Facts]
+Section = tuple[str, Table | FactList]
 """A part of a report: its title and what stands below."""
 
 
@@ -129,7 +130,7 @@ def render(sections: Iterable[Section]) -> Group:
     return Group(*parts[1:])
 
 
-def standings_sheet(places: Iterable[Standing], ratings: Ratings | None) -> Sheet:
+def standings_table(places: Iterable[Standing], ratings: Ratings | None) -> Table:
     """Rank, name, Elo, games and score of everybody, the strongest first."""
     rows = [
         (str(rank), one.name, "–" if one.elo is None else str(one.elo), str(one.games), style.per_cent(one.score))
@@ -144,10 +145,10 @@ def standings_sheet(places: Iterable[Standing], ratings: Ratings | None) -> Shee
         elif not ratings.is_final:
             column = "Elo (provisional)"
             note += " Provisional: they hold only when all games of a plan are played that no result changed."
-    return Sheet(("#", "player", column, "games", "score"), rows, note, flexible=(1,), numbers=(0, 2, 3, 4))
+    return Table(("#", "player", column, "games", "score"), rows, note, flexible=(1,), numbers=(0, 2, 3, 4))
 
 
-def points_sheet(ratings: Ratings) -> Sheet:
+def points_table(ratings: Ratings) -> Table:
     """Points out of games of everybody against everybody."""
     places = {name: at for at, name in enumerate(ratings.players)}
 
@@ -155,10 +156,10 @@ def points_sheet(ratings: Ratings) -> Sheet:
         at = places[name], places[other]
         return f"{ratings.points[at]:g}/{ratings.games[at]:g}" if ratings.games[at] else ""
 
-    return square_sheet(ratings.ranking(), met, "Points out of games against each, by rank.")
+    return square_table(ratings.ranking(), met, "Points out of games against each, by rank.")
 
 
-def lead_sheet(report: Standings) -> Sheet:
+def lead_table(report: Standings) -> Table:
     """By how much everybody is at least stronger than each, as far as that is known before the event's planned end."""
 
     def lead(name: str, other: str) -> str:
@@ -168,10 +169,10 @@ def lead_sheet(report: Standings) -> Sheet:
     note = (
         f"Least Elo of the row's player above that of the rank, by their own games: 95 %, {WHENEVER}. Empty: not shown."
     )
-    return square_sheet([place.name for place in report.places], lead, note)
+    return square_table([place.name for place in report.places], lead, note)
 
 
-def los_sheet(ratings: Ratings) -> Sheet:
+def los_table(ratings: Ratings) -> Table:
     """The likelihood of superiority of everybody over everybody; stars have the number of pairs in mind."""
     names, pairs = ratings.ranking(), comb(len(ratings.players), 2)
 
@@ -183,7 +184,7 @@ def los_sheet(ratings: Ratings) -> Sheet:
     note = "Likelihood of superiority (LOS) of the row's player over the player of that rank, in per cent."
     if pairs > 1:
         note += f" A star: shown (95 %) although {pairs} pairs are compared; without it, even 97.5 may be luck."
-    return square_sheet(names, chance, note)
+    return square_table(names, chance, note)
 
 
 def doubts(ratings: Ratings | None, games: int) -> Iterator[tuple[str, str]]:
@@ -199,11 +200,11 @@ def doubts(ratings: Ratings | None, games: int) -> Iterator[tuple[str, str]]:
         yield "Warning", f"{few}; intervals count openings, not games. {more}"
 
 
-def square_sheet(names: Sequence[str], cell: Callable[[str, str], str], note: str) -> Sheet:
+def square_table(names: Sequence[str], cell: Callable[[str, str], str], note: str) -> Table:
     """A cell for each player, a line each, and each other, a column each by rank."""
     rows = [(str(rank), name, *(cell(name, other) for other in names)) for rank, name in enumerate(names, 1)]
     columns = ("#", "player", *(str(rank) for rank, _ in enumerate(names, 1)))
-    return Sheet(columns, rows, note, flexible=(1,), numbers=(0, *range(2, len(columns))))
+    return Table(columns, rows, note, flexible=(1,), numbers=(0, *range(2, len(columns))))
 
 
 # --- What is known and stored ---
@@ -214,7 +215,7 @@ def bots_table(
     ratings: Mapping[str, EloEstimate],
     pool: Pool | None = None,
     python_files: Iterable[Player] = (),
-) -> Sheet:
+) -> Table:
     """Who can play: what each is, with the settings that its kind has otherwise, its net and its Elo; ``ratings`` are
     by identity, from games of the ``pool`` or, without one, of the docs. Bots in ``python_files`` are listed without
     running these."""
@@ -228,17 +229,17 @@ def bots_table(
         note += f" Elo: on {pool}; 'arena elo' shows all ratings."
     elif ratings:
         note += " Elo: on 9x9, from docs/measurements.md; your own games replace it."
-    return Sheet(("name", "what it is", "net", "Elo"), rows, note, flexible=(1,), numbers=(3,))
+    return Table(("name", "what it is", "net", "Elo"), rows, note, flexible=(1,), numbers=(3,))
 
 
-def opponents_table(entries: Iterable[Player], ratings: Mapping[str, EloEstimate]) -> Sheet:
+def opponents_table(entries: Iterable[Player], ratings: Mapping[str, EloEstimate]) -> Table:
     """Whom a person can play, with numbers to choose by; ``ratings`` are by identity."""
     rows = []
     for number, entry in enumerate(entries, 1):
         elo = ratings.get(entry.identity)
         rows.append((str(number), entry.name, _about(entry), "" if elo is None else f"{elo.value:+.0f}"))
     note = "Type a number, any bot's name, or a rank from 30k to 6d (9x9)."
-    return Sheet(("", "opponent", "what it is", "Elo"), rows, note, (2,), (0, 3))
+    return Table(("", "opponent", "what it is", "Elo"), rows, note, (2,), (0, 3))
 
 
 def _about(entry: Player) -> str:
@@ -255,7 +256,7 @@ def _about(entry: Player) -> str:
     return f"{entry.kind}: {settings}" if settings else entry.kind
 
 
-def settings_table(entry: Player) -> Sheet:
+def settings_table(entry: Player) -> Table:
     """What each setting of a bot does, what it is and what it may be; then the limits that may stand behind any."""
     fields = [(field.name, field, entry.settings.get(field.name)) for field in entry.bot_kind.settings]
     fields += [(f"@{name}", field, getattr(entry.limits, name)) for name, field in entry.limits.settings().items()]
@@ -271,7 +272,7 @@ def settings_table(entry: Player) -> Sheet:
     if entry.bot_kind.settings:
         examples = f"{entry.name}:{rows[0][0]}=... or {examples}"
     note = f"{entry.name}: {entry.bot_kind.summary}. As in {examples}."
-    return Sheet(("setting", "value", "allowed", "what it does"), rows, note, flexible=(3,))
+    return Table(("setting", "value", "allowed", "what it does"), rows, note, flexible=(3,))
 
 
 def _plain(value: Any, name: str = "") -> str:
@@ -284,24 +285,24 @@ def elo_sections(found: Ratings | None) -> list[Section]:
         return []
     known: list[Section] = []
     if 2 < len(found.players) <= SQUARE:
-        known += [("Points", points_sheet(found))]
-        known += [("Who is stronger", los_sheet(found))] if found.is_final else []
+        known += [("Points", points_table(found))]
+        known += [("Who is stronger", los_table(found))] if found.is_final else []
     if lines := tuple(doubts(found, round(found.games.sum() / 2))):
-        known.append(("Doubts", Facts(lines)))
+        known.append(("Doubts", FactList(lines)))
     return known
 
 
-def elo_table(found: Ratings | None, pool: Pool | None = None) -> Sheet:
+def elo_table(found: Ratings | None, pool: Pool | None = None) -> Table:
     """The ratings in a pool."""
     if found is None:
-        return Sheet((), (), "No such games between different players are stored; play some with 'arena match'.")
+        return Table((), (), "No such games between different players are stored; play some with 'arena match'.")
     from arena.match.standings import rated_places
 
-    sheet = standings_sheet(rated_places(found), found)
+    sheet = standings_table(rated_places(found), found)
     return sheet if pool is None else replace(sheet, note=f"{pool}: {sheet.note}")
 
 
-def games_table(games: Sequence[tuple[int, GameRecord]], total: int) -> Sheet:
+def games_table(games: Sequence[tuple[int, GameRecord]], total: int) -> Table:
     """Games with their numbers in the order given, out of ``total``."""
     rows = []
     for number, record in games:
@@ -309,16 +310,16 @@ def games_table(games: Sequence[tuple[int, GameRecord]], total: int) -> Sheet:
         ending += f" (unrated: {record.unrated})" if record.unrated else ""
         rows.append((str(number), record.date, record.black, record.white, result, str(record.length), ending))
     if not rows:
-        return Sheet((), (), "There are no such games; 'arena games' without options lists all.")
+        return Table((), (), "There are no such games; 'arena games' without options lists all.")
     shown = f"{len(rows)} of {total} games" if len(rows) < total else plural(total, "game")
     columns = ("game", "date", "Black", "White", "result", "moves", "ended by")
-    return Sheet(columns, rows, f"{shown}. 'arena show {rows[0][0]}' opens the first.", (2, 3), (0, 5))
+    return Table(columns, rows, f"{shown}. 'arena show {rows[0][0]}' opens the first.", (2, 3), (0, 5))
 
 
 # --- How long a match takes ---
 
 
-def plan_sheet(tally: MatchTally, precision: float, workers: int) -> Sheet:
+def plan_table(tally: MatchTally, precision: float, workers: int) -> Table:
     """The estimated games and thinking time for ``precision`` Elo, from the games in ``tally`` and a number of workers,
     each with what is known by then."""
     from arena.ratings import Sprt
@@ -342,7 +343,7 @@ def plan_sheet(tally: MatchTally, precision: float, workers: int) -> Sheet:
         f"{style.seconds(thought)} of thinking per game on {plural(workers, 'worker')}. "
         "The games of a test are an average. Stored games are included."
     )
-    return Sheet(
+    return Table(
         (f"{tally.first} against {tally.second}: until", "games", "95 %", "thinking"), rows, note, (0,), (1, 2, 3)
     )
 
@@ -371,7 +372,7 @@ MEASURES = (
 """Titles of figures of a net, their fields of ``Figures``, and how they are written."""
 
 
-def evaluation_sheet(evaluation: NetEvaluation, name: str) -> Sheet:
+def evaluation_table(evaluation: NetEvaluation, name: str) -> Table:
     """What a net knows of moves, results and ownership, a line each where the games tell it, and a column for each
     phase of the games."""
     from trainers.metrics import phases
@@ -389,4 +390,4 @@ def evaluation_sheet(evaluation: NetEvaluation, name: str) -> Sheet:
     if whole["scored_games"] < whole["games"]:
         note += f" {whole['scored_games']:,} of {whole['games']:,} games have a last position that gives their score"
         note += " (--dead-stones marks dead stones): margin and ownership rest on these."
-    return Sheet(("", *parts), rows, note, numbers=tuple(range(1, len(parts) + 1)))
+    return Table(("", *parts), rows, note, numbers=tuple(range(1, len(parts) + 1)))

@@ -21,15 +21,15 @@ from arena.report import style
 from arena.report.tables import (
     SQUARE,
     WHENEVER,
-    Facts,
+    FactList,
     Section,
-    Sheet,
+    Table,
     doubts,
-    lead_sheet,
-    los_sheet,
-    points_sheet,
+    lead_table,
+    los_table,
+    points_table,
     render,
-    standings_sheet,
+    standings_table,
 )
 from arena.results.gate import GateMatch, Ruling
 from arena.results.league import EventReport, EventSummary
@@ -120,7 +120,7 @@ def sections(report: Standings) -> list[Section]:
     """All sections of the report in reading order; none without games."""
     found = first_sections(report, SHOWN_FORFEITS)
     if found and report.tally is None and report.league is not None and len(report.places) <= SQUARE:
-        sheet = los_sheet(report.league) if report.is_final else lead_sheet(report)
+        sheet = los_table(report.league) if report.is_final else lead_table(report)
         found.append(("Who is stronger", sheet))
     return found
 
@@ -129,17 +129,17 @@ def first_sections(report: Standings, most: int = FEW_FORFEITS) -> list[Section]
     """The sections that are printed when an event ends. They list a limited number of forfeits."""
     if not report.games:
         return []
-    found: list[Section] = [("Strength", Facts(tuple(strength(report))))]
+    found: list[Section] = [("Strength", FactList(tuple(strength(report))))]
     if report.tally is None:
-        found = [("Standings", standings_sheet(report.places, report.league))]
+        found = [("Standings", standings_table(report.places, report.league))]
         if report.league is not None and len(report.places) <= SQUARE:
-            found.append(("Points", points_sheet(report.league)))
-    found.append(("Over all games", Facts(tuple(findings(report)))))
+            found.append(("Points", points_table(report.league)))
+    found.append(("Over all games", FactList(tuple(findings(report)))))
     if forfeits := report.forfeits:
         rows = [(game.id, str(game.outcome and game.outcome.ending), game.reason) for game in forfeits[:most]]
         more = len(forfeits) - len(rows)
         note = f"And {plural(more, 'more forfeit')}. " * (more > 0) + f"Details of one: arena show {rows[0][0]}"
-        found.append(("Forfeits", Sheet(("game", "fault", "what happened"), rows, note, flexible=(0, 2))))
+        found.append(("Forfeits", Table(("game", "fault", "what happened"), rows, note, flexible=(0, 2))))
     return found
 
 
@@ -242,27 +242,27 @@ def _lateness(report: Standings) -> Iterator[tuple[str, str]]:
 
 def print_report(report: EventReport, console: Console) -> None:
     """The whole report."""
-    print_sections([(title(report), Facts(terms(report))), *sections(report)], console)
+    print_sections([(title(report), FactList(terms(report))), *sections(report)], console)
 
 
 def summary(report: Standings) -> list[Section]:
     """The first sections, for the end of an event."""
-    return [(title(report), Facts(())), *first_sections(report)]
+    return [(title(report), FactList(())), *first_sections(report)]
 
 
 def print_sections(sections: Iterable[Section], console: Console) -> None:
     console.print(*[""] * console.is_terminal, render(sections), sep="\n")
 
 
-def event_list(events: Sequence[EventSummary]) -> Sheet:
+def event_list(events: Sequence[EventSummary]) -> Table:
     """The list of events, the newest last."""
     rows = [
         (one.id, one.kind, ", ".join(one.players), f"{one.games}/{one.planned}", one.created[:10]) for one in events
     ]
     if not rows:
-        return Sheet((), (), "No event is stored yet; play one with 'arena match' or 'arena tournament'.")
+        return Table((), (), "No event is stored yet; play one with 'arena match' or 'arena tournament'.")
     note = "Games stored out of those planned. Details: arena report EVENT"
-    return Sheet(("event", "kind", "players", "games", "created"), rows, note, flexible=(0, 2), numbers=(3,))
+    return Table(("event", "kind", "players", "games", "created"), rows, note, flexible=(0, 2), numbers=(3,))
 
 
 def gate_lines(evidence: GateMatch, folder: Path, change: Change | None, noted: Sequence[Path]) -> Iterator[str]:

@@ -35,10 +35,10 @@ SUSPEND_DELAY = 0.3
 """Seconds between Ctrl-Z and the suspension, in which what runs is paused."""
 
 
-class Drawn(Widget):
+class Pane(Widget):
     """A pane whose content a function of its width and height returns."""
 
-    DEFAULT_CSS = "Drawn { width: 1fr; height: 1fr; }"
+    DEFAULT_CSS = "Pane { width: 1fr; height: 1fr; }"
 
     def __init__(self, draw: Callable[[int, int], Sequence[RenderableType]], id: str | None = None):
         super().__init__(id=id)
@@ -64,10 +64,11 @@ class Footer(widgets.Footer):
         self.refresh(recompose=True)
 
 
-class Keys(ModalScreen[None]):
+class KeyBindings(ModalScreen[None]):
     CSS = """
-    Keys { align: center middle; }
-    Keys > Static { width: auto; max-width: 100%; height: auto; max-height: 100%; padding: 0 2; background: $panel; }
+    KeyBindings { align: center middle; }
+    KeyBindings > Static { width: auto; max-width: 100%; height: auto; max-height: 100%; padding: 0 2; }
+    KeyBindings > Static { background: $panel; }
     """
     BINDINGS: ClassVar[list[Any]] = [Binding("escape,question_mark,q,enter,space", "dismiss", "Back")]
 
@@ -106,19 +107,19 @@ class ArenaApp(App[None]):
 
     def on_mount(self) -> None:
         sys.stderr = _WithDescriptor(sys.stderr)  # until Textual restores the former one
-        self.app_resume_signal.subscribe(self, lambda _: self.hold(False))
+        self.app_resume_signal.subscribe(self, lambda _: self.pause(False))
         if self.is_web:
             self.set_interval(1.0, self._leave_with_server)
         for number, handler in self.handlers.items():
             if handler is not signal.SIG_IGN:
-                asyncio.get_running_loop().add_signal_handler(number, self.obey, number)
+                asyncio.get_running_loop().add_signal_handler(number, self.call_handler, number)
 
     def _leave_with_server(self) -> None:
         """End when the server that shows the screen in a browser has ended."""
         if os.getppid() != self._server:
-            self.obey(signal.SIGHUP)
+            self.call_handler(signal.SIGHUP)
 
-    def obey(self, number: signal.Signals) -> None:
+    def call_handler(self, number: signal.Signals) -> None:
         """Call the handler of a signal from before the screen opened; an exception that it raises ends the screen."""
         handler = self.handlers.get(number, signal.default_int_handler)
         try:
@@ -130,7 +131,7 @@ class ArenaApp(App[None]):
 
     def action_interrupt(self) -> None:
         """Handle Ctrl-C, which a full screen receives as a key."""
-        self.obey(signal.SIGINT)
+        self.call_handler(signal.SIGINT)
 
     def action_leave(self, error: BaseException | None = None) -> None:
         """Close the screen; ``run_app`` then raises ``error``."""
@@ -139,10 +140,10 @@ class ArenaApp(App[None]):
 
     def action_rest(self) -> None:
         """Suspend the process until the shell continues it."""
-        self.hold(True)
+        self.pause(True)
         self.set_timer(SUSPEND_DELAY, self.action_suspend_process)
 
-    def hold(self, stops: bool) -> None:
+    def pause(self, stops: bool) -> None:
         """Pause what runs before the process is suspended (``stops``), or resume it afterwards."""
 
     def action_keys(self) -> None:
@@ -151,7 +152,7 @@ class ArenaApp(App[None]):
             if binding.description:
                 pressed = (self.get_key_display(replace(binding, key=key)) for key in binding.key.split(","))
                 keys.append((" ".join(pressed), binding.description))
-        self.push_screen(Keys(keys))
+        self.push_screen(KeyBindings(keys))
 
 
 class _LossyStream:
@@ -189,7 +190,7 @@ def run_app(app: ArenaApp) -> None:
     """Show a full screen until it closes, then restore the terminal and the signal handlers. Raises the exception that
     ended it early."""
     if not app.is_web:
-        style.Console(stderr=True).set_window_title(style.spell(app.title))
+        style.Console(stderr=True).set_window_title(style.sanitize(app.title))
     errors = app.error_console = rich.console.Console(file=StringIO(), width=120)  # to which Textual prints a traceback
     before = {number: signal.getsignal(number) for number in CHANGED}
     app.handlers = {number: before[number] for number in ENDS}

@@ -17,8 +17,8 @@ from arena.go.coords import Move
 from arena.report.board import board_height, board_width, largest_cell, point_at
 from arena.tui.app import ArenaApp, Footer
 
-BESIDE, GAP = 30, 2
-"""Minimum columns of the text beside a board, and the columns between."""
+BESIDE, GAP, BELOW = 30, 2, 10
+"""Minimum columns of the text beside a board, the columns between, and lines of text below a board that is large."""
 
 
 class BoardPane(Widget):
@@ -92,14 +92,16 @@ class BoardApp(ArenaApp):
         self.query_one(BoardPane).refresh()
 
     def on_resize(self, event: Resize) -> None:
-        """Put the text beside the board where there is room, else below it."""
+        """Put the text beside the board where there is room, or below it where the board can be larger then."""
         size, width, height = self.board_size, event.size.width - 2, event.size.height - 4
         cell = largest_cell(size, width - GAP - BESIDE, height) if self.colours else 1
-        is_beside = width >= board_width(size) + GAP + BESIDE
+        is_beside = width >= board_width(size) + GAP + BESIDE and cell >= largest_cell(size, width, height - BELOW)
         board = self.query_one("#board")
         self.query_one("#body").set_class(is_beside, "beside")
         if is_beside:
             board.styles.width, board.styles.height = board_width(size, max(1, cell)) + GAP, "1fr"
         else:
-            board.styles.width, board.styles.height = "1fr", min(board_height(size), max(1, height - 2))
+            cell = largest_cell(size, width, max(height - BELOW, board_height(size))) if self.colours else 1
+            board.styles.width = "1fr"
+            board.styles.height = min(board_height(size, max(1, cell)), max(1, height - 2))
         self.redraw()

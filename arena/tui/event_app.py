@@ -24,18 +24,18 @@ from arena.match.runner import Control, Update
 from arena.report import figures, style
 from arena.report.board import LARGEST, board_height, board_width, draw_board, largest_cell, legend
 from arena.results.event_state import RECENT, EventState, LiveBoard
-from arena.tui.app import ArenaApp, Drawn, Footer, run_app
+from arena.tui.app import ArenaApp, Footer, Pane, run_app
 
-FRAME_EVERY, REPORT_EVERY = 0.4, 1.0
+FRAME_SECONDS, REPORT_SECONDS = 0.4, 1.0
 """Seconds between two drawings of figures, and of the whole report, at least."""
 
-FACTS, GAP = 50, 4
+FIGURES_WIDTH, GAP = 50, 4
 """Columns of the figures beside a board, at least, and those between."""
 
 AROUND, BELOW = 4, 12
 """Lines above and below a board: what it is, its players, a legend; and lines of figures wanted above it."""
 
-PATIENCE = 5.0
+EVENT_END_SECONDS = 5.0
 """Seconds in which an event ends after its screen has closed, before it is left behind."""
 
 CURVE, NAME = 16, 20
@@ -117,12 +117,12 @@ class EventApp(ArenaApp):
 
     def stop(self) -> bool:
         """End an event whose screen has closed; returns whether nothing else had asked for its end. One that was asked
-        twice is given ``PATIENCE`` seconds."""
+        twice is given ``EVENT_END_SECONDS`` seconds."""
         if not self._thread.is_alive():
             return False
         is_new = self.ending is None
         self._stops.set()
-        self._thread.join(None if is_new else PATIENCE)
+        self._thread.join(None if is_new else EVENT_END_SECONDS)
         return is_new
 
     def action_finish(self) -> None:
@@ -135,7 +135,7 @@ class EventApp(ArenaApp):
         self.state.pause(self.control.paused)
         self._redraw()
 
-    def hold(self, stops: bool) -> None:
+    def pause(self, stops: bool) -> None:
         if stops:
             self._was_paused = self.control.paused
         if self.control.paused is not (stops or self._was_paused):
@@ -150,17 +150,17 @@ class EventApp(ArenaApp):
                 with Container(id="left"):
                     with VerticalScroll(can_focus=False):
                         yield Static(id="figures")
-                    yield Drawn(self._small_curve)
-                yield Drawn(self._board, id="board")
-            yield Drawn(self._wall, id="wall")
-            yield Drawn(self._large_curve, id="curve")
+                    yield Pane(self._small_curve)
+                yield Pane(self._board, id="board")
+            yield Pane(self._wall, id="wall")
+            yield Pane(self._large_curve, id="curve")
             with VerticalScroll(id="games"):
                 yield Static(id="last")
         yield Footer()
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.set_interval(FRAME_EVERY, lambda: self._redraw() if self._is_new else None)
+        self.set_interval(FRAME_SECONDS, lambda: self._redraw() if self._is_new else None)
         self.set_interval(1.0, self._redraw)
 
     def on_ready(self) -> None:
@@ -174,11 +174,11 @@ class EventApp(ArenaApp):
             return
         shown = self.query_one(ContentSwitcher).current
         self.query_one("#head", Static).update(Group(*figures.head(self.state)))
-        if monotonic() >= self._reported + REPORT_EVERY:
+        if monotonic() >= self._reported + REPORT_SECONDS:
             self._reported = monotonic()
             self.query_one("#figures", Static).update(Group(*figures.figures(self.state)))
             self.query_one("#last", Static).update(figures.last_games(self.state, RECENT))
-        for pane in self.query(f"#{shown}, #{shown} Drawn").results(Drawn):
+        for pane in self.query(f"#{shown}, #{shown} Pane").results(Pane):
             pane.refresh()
         self.refresh_bindings()
 
@@ -212,8 +212,8 @@ class EventApp(ArenaApp):
     def on_resize(self, event: Resize) -> None:
         """The board stands beside the figures where there is room for both, else below them, else nowhere."""
         size, width, height = self.rules.size, event.size.width - 2, event.size.height - 6
-        cell = largest_cell(size, width - FACTS - GAP, height - AROUND) if self.colours else 1
-        is_beside = width >= FACTS + GAP + board_width(size) and height >= board_height(size) + AROUND
+        cell = largest_cell(size, width - FIGURES_WIDTH - GAP, height - AROUND) if self.colours else 1
+        is_beside = width >= FIGURES_WIDTH + GAP + board_width(size) and height >= board_height(size) + AROUND
         is_below = not is_beside and width >= board_width(size) and height >= board_height(size) + AROUND + BELOW
         board = self.query_one("#board")
         self.query_one("#overview").set_class(is_beside, "beside")

@@ -34,11 +34,11 @@ from arena.report.play import (
     move_words,
 )
 from arena.results.analysis import Evaluation
-from arena.tui.app import Keys, run_app
+from arena.tui.app import KeyBindings, run_app
 from arena.tui.board import BoardApp, BoardPane
 from arena.tui.game_app import GameApp
 
-TICK = 0.2
+REDRAW_SECONDS = 0.2
 """Seconds between two drawings while a clock runs."""
 
 LONGEST_LINE = 100
@@ -65,7 +65,7 @@ class Line(Input):
 class PlayApp(BoardApp):
     """A person at a game: what is typed, where the cursor is, what was said last.
 
-    Win rates and scores are shown only where the person has asked for them. Keys are shortcuts on an empty line only.
+    Win rates and scores are shown only where the person has asked for them. KeyBindings are shortcuts on an empty line only.
     """
 
     BINDINGS: ClassVar[list[Any]] = [
@@ -101,10 +101,10 @@ class PlayApp(BoardApp):
         super().on_mount()
         self.screen.set_focus(self.input)  # at once: keys may be waiting
         self._session.subscribe(lambda: self.call_later(self.look))
-        self.set_interval(TICK, self._tick)
+        self.set_interval(REDRAW_SECONDS, self._tick)
         self.look()
 
-    def hold(self, stops: bool) -> None:
+    def pause(self, stops: bool) -> None:
         (self._session.pause if stops else self._session.go_on)()
 
     # --- The game goes on by itself ---
@@ -131,7 +131,7 @@ class PlayApp(BoardApp):
     # --- What a person does ---
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys that type text are shortcuts on an empty line only, letters after the end only."""
+        """KeyBindings that type text are shortcuts on an empty line only, letters after the end only."""
         is_typing = bool(self.input.value) and action != "clear"
         if action in ("word", "move", "clear", "confirm", "leave_end") and (is_typing or len(self.screen_stack) > 1):
             return False
@@ -210,7 +210,7 @@ class PlayApp(BoardApp):
             *command_words(self.snapshot.phase).items(),
             ("", UNRATED),
         ]
-        self.push_screen(Keys(keys))
+        self.push_screen(KeyBindings(keys))
 
     def _choose(self, choice: str) -> None:
         self.choice = choice

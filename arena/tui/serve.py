@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from contextvars import ContextVar
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ SESSION = "import os, sys; os.setsid(); os.execv(sys.executable, [sys.executable
 PHONE = """<meta name="viewport" content="width=device-width, initial-scale=1">
 <style>.intro { box-sizing: border-box; max-width: 90vw; padding: 0 16px; flex-wrap: wrap; }</style>"""
 SMALL_TYPE = "<script>if (innerWidth < 600) document.getElementById('terminal').dataset.fontSize = 11</script>"
-COMPILES = "<small>The first start on a machine compiles for up to a minute.</small>"
+COMPILES = "<small>The first start on a machine compiles for up to a minute.</small></div>"
 
 _visit: ContextVar[Path] = ContextVar("_visit")
 """The file for the number of the visitor's process."""
@@ -46,13 +47,12 @@ class LocalServer(Server):
 
     def __init__(self, command: Sequence[str], port: int):
         self._command = [sys.executable, "-c", SESSION, "-m", "arena", *command]
-        kept = "Your game is saved." if command[0] == "play" else "The screen is closed."
+        kept = "Your game is saved. You can close this page." if command[0] == "play" else "You can close this page."
         self._words = {
             "<head>": f"<head>{PHONE}",
             "</body>": f"{SMALL_TYPE}</body>",
-            "<div>arena ": "<div>Starting arena ",
-            "</div>\n        <button": f" ...<br>{COMPILES}</div>\n        <button",
-            "Session ended.": f"{kept} You can close this page.",
+            f"<div>{(name := escape(shlex.join(['arena', *command])))}</div>": f"<div>Starting {name} ...<br>{COMPILES}",
+            "Session ended.": kept,
         }
         super().__init__("", host=LOCAL, port=port, title=shlex.join(["arena", *command]))
         self._host, self._token, self._cookie = f"{LOCAL}:{port}", secrets.token_urlsafe(16), f"arena-{port}"

@@ -133,7 +133,7 @@ del builtins.__import__; import queue
 ]
 """The bot forfeits each game that gets so far."""
 
-HARMLESS = [
+CONTROL_SIGNS = [
     line.strip()
     for line in """
 Game.play = Game.legal_moves = None
@@ -170,12 +170,12 @@ decimal.getcontext().prec = 1; np.seterr(all="raise"); socket.setdefaulttimeout(
 
 
 def test_there_are_117_kinds() -> None:
-    assert len({*CHARGED, *HARMLESS}) == 117
+    assert len({*CHARGED, *CONTROL_SIGNS}) == 117
 
 
 @pytest.mark.parametrize("part", [slice(0, None, 13), pytest.param(slice(None), marks=pytest.mark.slow)])
 def test_a_bad_bot_changes_no_game_of_others_and_is_charged_alone(store: Store, tmp_path: Path, part: slice) -> None:
-    registry, kinds = Registry(), [*CHARGED, *HARMLESS][part]
+    registry, kinds = Registry(), [*CHARGED, *CONTROL_SIGNS][part]
     honest = [registry.resolve(f"uct:playouts={playouts},max_tree_mb=1") for playouts in (9, 10, 11, 12)]
     bad: dict[str, str] = {}
     entries = list[Player]()

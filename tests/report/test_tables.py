@@ -14,7 +14,7 @@ from helpers.games import lines_of, match_of, record_of, whole_match, words_of
 from arena.players.player import Player
 from arena.report.progress import Means, show_counting, show_training, training_words
 from arena.report.style import Console
-from arena.report.tables import Facts, bots_table, elo_table, games_table
+from arena.report.tables import bots_table, elo_table, games_table
 from arena.report.text import first_sections, title
 from arena.results.league import league
 from arena.results.store import Store
@@ -27,7 +27,7 @@ def test_the_end_tells_what_happened() -> None:
     found.add(record for update in whole_match(match) for record in update.records)
     assert title(found) == "alphago beat sl 7-1 in 8 games"
     sections = first_sections(found)
-    lines = {label: text for _, body in sections if isinstance(body, Facts) for label, text in body.rows}
+    lines = {label: text for _, body in sections if isinstance(body, FactList) for label, text in body.rows}
     assert re.fullmatch(r"\+338\.0 ± \d+\.\d \(95 %\) for alphago, from 4 openings; LOS 8\d\.\d %", lines["Elo"])
     assert lines["Score"] == "+7 =0 -1, 87.5 %"
     assert lines["By colour"] == "as Black +3 =0 -1 (75.0 %), as White +4 =0 -0 (100.0 %)"

@@ -17,7 +17,7 @@ from arena.go.game import Ending
 from arena.match.runner import Control, Update, play_event
 from arena.ratings import PairCounts, Sprt, compare
 from arena.ratings.elo import ZERO
-from arena.report.tables import Sheet
+from arena.report.tables import Table
 from arena.report.text import print_report, sections
 from arena.results.event_state import EventState
 from arena.results.league import league as league_of_pool
@@ -77,7 +77,7 @@ def test_a_lead_is_marked_as_shown_only_with_the_number_of_pairs_in_mind(store: 
     store_event(store, league, games_of(league, earlier_wins(league, upsets=3)))
     report = read_report(store)
     los = sections(report)[-1][1]
-    assert isinstance(los, Sheet) and "6 pairs are compared" in los.note
+    assert isinstance(los, Table) and "6 pairs are compared" in los.note
     names = [place.name for place in report.places]
     cells = {(row[1], other): cell for row in los.rows for other, cell in zip(names, row[2:], strict=True)}
     for (name, other), cell in cells.items():
