@@ -47,11 +47,12 @@ class LocalServer(Server):
 
     def __init__(self, command: Sequence[str], port: int):
         self._command = [sys.executable, "-c", SESSION, "-m", "arena", *command]
+        name = escape(shlex.join(["arena", *command]))
         kept = "Your game is saved. You can close this page." if command[0] == "play" else "You can close this page."
         self._words = {
             "<head>": f"<head>{PHONE}",
             "</body>": f"{SMALL_TYPE}</body>",
-            f"<div>{(name := escape(shlex.join(['arena', *command])))}</div>": f"<div>Starting {name} ...<br>{COMPILES}",
+            f"<div>{name}</div>": f"<div>Starting {name} ...<br>{COMPILES}",
             "Session ended.": kept,
         }
         super().__init__("", host=LOCAL, port=port, title=shlex.join(["arena", *command]))

@@ -14,7 +14,7 @@ from helpers.games import lines_of, match_of, record_of, whole_match, words_of
 from arena.players.player import Player
 from arena.report.progress import Means, show_counting, show_training, training_words
 from arena.report.style import Console
-from arena.report.tables import bots_table, elo_table, games_table
+from arena.report.tables import FactList, bots_table, elo_table, games_table
 from arena.report.text import first_sections, title
 from arena.results.league import league
 from arena.results.store import Store
