@@ -65,7 +65,7 @@ class Line(Input):
 class PlayApp(BoardApp):
     """A person at a game: what is typed, where the cursor is, what was said last.
 
-    Win rates and scores are shown only where the person has asked for them. KeyBindings are shortcuts on an empty line only.
+    Win rates and scores are shown only where the person has asked for them. Keys are shortcuts on an empty line only.
     """
 
     BINDINGS: ClassVar[list[Any]] = [
