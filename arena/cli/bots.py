@@ -89,7 +89,7 @@ def check(
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
-    """Play a short game of each bot against itself, and print what was seen.
+    """Play a short game of each bot against itself.
 
     A bot starts in a process of its own and plays 12 moves, as in an event. The exit code is 1 if a bot fails.
 

@@ -152,7 +152,7 @@ def tournament(
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
-    """Play a round robin, a gauntlet or a Swiss tournament of several bots.
+    """Play a round robin, a gauntlet or a Swiss tournament.
 
     NAME is the tournament's own name. The same command resumes an interrupted tournament. Bots may join later, and a
     larger -n adds games. NAME alone plays what [tournaments.NAME] in arena.toml declares; options override it.

@@ -220,11 +220,11 @@ def import_(
     name: Annotated[str, Option(metavar="NAME", help="Name of the checkpoint to make.")],
     results: Results = RESULTS,
 ) -> None:
-    """Import a net of KataGo's as a checkpoint (pip install 'arena[train]').
+    """Import a net of KataGo's as a checkpoint.
 
-    FILE is KataGo's own: .bin.gz or .txt.gz. The checkpoint plays, analyses, rates and teaches like any other, without
-    KataGo and without torch. The command compares it with torch on positions of real games, and measures its speed on
-    one thread.
+    This needs pip install 'arena[train]'. FILE is KataGo's own: .bin.gz or .txt.gz. The checkpoint plays, analyses,
+    rates and teaches like any other, without KataGo and without torch. The command compares it with torch on positions
+    of real games, and measures its speed on one thread.
 
     Example:
       arena import b10c384h6nbttflrs.bin.gz --name b10
