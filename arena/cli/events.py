@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +105,7 @@ def store_event(store: Store, event: Event) -> None:
     store.add_event(StoredEvent(event.event, created, event.settings, event_to_json(event)))
 
 
-def continued(event: Event, store: Store, say: Callable[[str], None], is_counted: bool) -> tuple[Event, bool]:
+def continue_stored(event: Event, store: Store, say: Callable[[str], None], is_counted: bool) -> tuple[Event, bool]:
     """The event as it is stored, with the games of ``event`` where these are more, and whether any may be played. An
     event without stored games is new. ``is_counted`` says that the number of games was asked for; else, unless players
     join, the stored one counts. Raises ConfigError where anything else differs."""
@@ -153,29 +153,28 @@ def _flat(settings: dict[str, Any]) -> dict[str, str]:
 # --- Played and shown ---
 
 
+@dataclass
 class EventSetup:
     """Where events are played, stored and shown, by a command's options. ``workers`` is 0 for one per core; ``crew`` is
     set by ``opened``. Unknown ``bots`` are refused, and a terminal shows something, before the slow imports."""
 
-    def __init__(
-        self,
-        results: Path,
-        config: Path | None,
-        workers: int,
-        cluster: str | None,
-        as_json: bool = False,
-        bots: Sequence[str] = (),
-        rings: bool = False,
-    ) -> None:
-        self.registry = registry_of(config, results, *bots)
-        if sys.stdout.isatty() and not as_json:
+    results: Path
+    config: Path | None
+    workers: int
+    cluster: str | None
+    as_json: bool = False
+    bots: Sequence[str] = ()
+    rings: bool = False
+    crew: int | AnyCrew = 0
+
+    def __post_init__(self) -> None:
+        self.registry = registry_of(self.config, self.results, *self.bots)
+        if sys.stdout.isatty() and not self.as_json:
             print("Preparing the games ...", flush=True)
         from arena.report.style import Console
 
-        self.console, self.results, self.workers, self.as_json = Console(stderr=as_json), results, workers, as_json
-        self.rings = rings
-        self.cluster = cluster or self.registry.cluster.address
-        self.crew: int | AnyCrew = 0
+        self.console = Console(stderr=self.as_json)
+        self.cluster = self.cluster or self.registry.cluster.address
 
     @contextmanager
     def opened(self, event: Event) -> Iterator[Store]:
@@ -194,12 +193,12 @@ class EventSetup:
 
     def play(self, event: Event, store: Store, is_counted: bool = True) -> EventState:
         """Store the event and its players, play the games that are missing, and show them meanwhile; returns the
-        event's state. Whatever ends it, the ratings are written. ``is_counted`` is as in ``continued``. Raises
+        event's state. Whatever ends it, the ratings are written. ``is_counted`` is as in ``continue_stored``. Raises
         ConfigError for an event that began otherwise."""
         from arena.results.event_state import EventState
 
         gc.freeze()  # imported modules are never freed: scanning them in each collection takes 0.2 s
-        event, may_play = continued(event, store, self.console.print_line, is_counted)
+        event, may_play = continue_stored(event, store, self.console.print_line, is_counted)
         for line in event_notices(event, store):
             self.console.print_line(line)
         store_event(store, event)
@@ -223,13 +222,13 @@ class EventSetup:
                 print_games(event, updates, store)
             else:
                 show(state, updates, control, self.console, self.rings)
-            if may_play and control.finishing and not _is_whole(event, store):
+            if may_play and control.finishing and not _is_complete(event, store):
                 end()
 
 
 def show(state: EventState, updates: Iterator[Update], control: Control, console: Console, rings: bool = False) -> None:
-    """Show an event until its updates end, on the full screen or as lines; then sum it up and ring the terminal's bell,
-    if it ``rings``. What ends it early comes through after the updates are closed."""
+    """Show an event on the full screen or as lines until its updates end, then print its summary and, if ``rings``,
+    ring the terminal's bell. An exception that ends it early is raised after the updates are closed."""
     from rich.console import Group
 
     from arena.report.figures import head
@@ -297,7 +296,7 @@ def _finishing(control: Control) -> Iterator[Callable[[], None]]:
             signal.signal(number, handlers[number])
 
 
-def _is_whole(event: Event, store: Store) -> bool:
+def _is_complete(event: Event, store: Store) -> bool:
     """Whether all games of an event are stored, or its test is decided."""
     standings = event.standings()
     for games in store.game_summaries(event=event.event) if standings.tests else ():
@@ -322,7 +321,7 @@ def ratings_written(
         words = f"Stopped. {done} of {event.games} games are stored"
         if isinstance(stop, GamesNotStored):
             words += f", and {stop.games} finished ones are not, because another program has locked {store.path}"
-        if not _is_whole(event, store):  # else Ctrl-C came too late
+        if not _is_complete(event, store):  # else Ctrl-C came too late
             console.print_line(f"{words}; the same command plays the rest.")
             raise SystemExit(130) from None
     finally:

@@ -94,7 +94,7 @@ def errors_of_option(name: str) -> Iterator[str]:
         raise ConfigError(str(error).replace(f"{option}: {name} = ", f"{option} ", 1)) from None
 
 
-def require_writable(*paths: Path | None) -> None:
+def check_outputs(*paths: Path | None) -> None:
     """Raise UserError for a file or folder that can't be written, before any work is done."""
     for path in filter(None, paths):
         above = next(one for one in (path, *path.absolute().parents) if one.exists())

@@ -142,7 +142,7 @@ def play(
 
 def play_match(match: Match, new: bool, setup: PlaySetup, is_counted: bool) -> None:
     """Play the games of a match that has a person in it, and store each when it is over. A game that was left goes on.
-    ``is_counted`` is as in ``continued``. Raises UserError, SystemExit when the person leaves."""
+    ``is_counted`` is as in ``continue_stored``. Raises UserError, SystemExit when the person leaves."""
     from arena.contract.bot import Limits
     from arena.go.coords import BLACK, WHITE
     from arena.people.saved_game import SavedGameFile
@@ -155,7 +155,7 @@ def play_match(match: Match, new: bool, setup: PlaySetup, is_counted: bool) -> N
     if database(setup.results).exists():
         with Store.of(setup.results) as store:
             last = events.with_run_number(match, store, new)
-            event, may_play = events.continued(last, store, setup.console.print_line, is_counted)
+            event, may_play = events.continue_stored(last, store, setup.console.print_line, is_counted)
             match = replace(match, run=last.run, games=event.games, grown=event.grown)
     while True:
         played = setup.stored(match.event)

@@ -25,8 +25,8 @@ from arena.cli.options import (
     Option,
     Results,
     anchors_of,
+    check_outputs,
     registry_of,
-    require_writable,
     size_doubts,
 )
 
@@ -71,7 +71,7 @@ def elo(
     from arena.results.league import league
     from arena.results.store import Store
 
-    require_writable(csv)
+    check_outputs(csv)
     console = Console(stderr=as_json)
     anchors = dict(map(_read_anchor, anchor or ())) or anchors_of(config)
     with Store.of(results) as store:
@@ -143,7 +143,7 @@ def report(
             raise UserError("--delete and --rename take one EVENT and, at most, --yes")
         _change_event(event, rename, yes, results, console)
         return
-    require_writable(csv, html)
+    check_outputs(csv, html)
     with Store.of(results) as store:
         if listed:
             if event is not None or csv or html:
@@ -236,7 +236,7 @@ def games(
 
     if bool(sgf) + bool(csv) + as_json > 1:
         raise UserError("--sgf, --csv and --json can't be combined; choose one")
-    require_writable(sgf, csv)
+    check_outputs(sgf, csv)
     with Store.of(results) as store:
         if event is not None and not store.count(event=event):  # the games of people have no event
             event = store.event(event).id
@@ -377,7 +377,7 @@ def analyze(
     )
     from arena.results.export import analysis_frame, write_csv
 
-    require_writable(csv, sgf)
+    check_outputs(csv, sgf)
     registry = registry_of(config, results)
     folder = Path(expanduser(game))
     if not folder.is_dir():
