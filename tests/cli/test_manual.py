@@ -88,6 +88,15 @@ def test_a_guide_has_commands_that_arena_understands_and_links_that_lead_somewhe
         ]
 
 
+def test_the_files_that_the_architecture_names_are_there() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    named = set(re.findall(r"`([\w/]+\.py)`", text))
+    assert (
+        len(named) > 20
+        and [name for name in named if not any((ROOT / at / name).exists() for at in ("", "arena"))] == []
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
