@@ -53,7 +53,7 @@ class PlannedOrder:
         self.pairs = [0] * 5
         """Pairs of games by a player's score, 0 to 1, whether earlier ones are complete or not."""
         self._seen: set[int] = set()  # openings
-        self._waiting: dict[int, tuple[Played, int | None]] = {}  # by number, from 1, with the points
+        self._waiting: dict[int, tuple[int | None, int, Played | None]] = {}  # by number, from 1
         self._next = 1
 
     @property
@@ -61,21 +61,22 @@ class PlannedOrder:
         """Finished games of pairs that are not complete."""
         return len(self._waiting)
 
-    def add(self, number: int, game: Played, points: int | None) -> list[Played]:
-        """Take the game of this number, from 1, with the player's points in halves, None where it has no outcome.
-        Returns the games of pairs that are complete from now on; their scores count."""
-        self._waiting[number] = game, points
-        _, more = self._waiting.get(number + 1 if number % 2 else number - 1, (None, None))
-        if points is not None and more is not None:
-            self.pairs[points + more] += 1
-        complete = list[Played]()
-        while self._next in self._waiting and self._next + 1 in self._waiting:
-            (one, won), (other, more) = self._waiting.pop(self._next), self._waiting.pop(self._next + 1)
+    def add(self, number: int, points: int | None, opening: int, game: Played | None = None) -> list[Played]:
+        """Add the game of this number, from 1, with the player's points in halves, None where it has no outcome, and
+        the key of its opening. Returns those of ``game`` whose pairs are complete from now on; their scores count."""
+        waiting, complete = self._waiting, list[Played]()
+        waiting[number] = points, opening, game
+        partner = waiting.get(number + 1 if number % 2 else number - 1)
+        if partner is None:
+            return complete
+        if points is not None and partner[0] is not None:
+            self.pairs[points + partner[0]] += 1
+        while self._next in waiting and self._next + 1 in waiting:
+            (won, key, one), (more, other_key, other) = waiting.pop(self._next), waiting.pop(self._next + 1)
             self._next += 2
-            complete += [one, other]
-            openings = {one.opening_key, other.opening_key}
-            if won is not None and more is not None and not openings <= self._seen:
-                self._seen |= openings
+            complete += [each for each in (one, other) if each is not None]
+            if won is not None and more is not None and not {key, other_key} <= self._seen:
+                self._seen |= {key, other_key}
                 self.scores.append((won + more) / 4)
                 self.complete.append(self._next // 2)
         return complete
@@ -96,7 +97,8 @@ class MatchTally:
         self.second = second
         self.games = 0
         self.seconds = 0.0  # that both thought
-        self._order = PlannedOrder()
+        self._planned = PlannedOrder()
+        self._unordered: list[tuple[str, int, int]] = []  # ids, points and openings that it lacks
         self._sequence: ConfidenceSequence | None = None  # created when first needed: it has arrays of thousands
         self._results: Counter[tuple[bool, int]] = Counter()  # has the first Black, points in halves
 
@@ -106,9 +108,16 @@ class MatchTally:
         self.games += 1
         self.seconds += game.black_seconds + game.white_seconds
         self._results[has_black, points] += 1
-        _, _, number = game.id.rpartition("/")
-        if number.isdecimal():  # else the game isn't of an event
-            self._order.add(int(number), game, points)
+        self._unordered.append((game.id, points, game.opening_key))
+
+    @property
+    def _order(self) -> PlannedOrder:
+        for id, points, opening in self._unordered:
+            _, _, number = id.rpartition("/")
+            if number.isdecimal():  # else the game isn't of an event
+                self._planned.add(int(number), points, opening)
+        self._unordered.clear()
+        return self._planned
 
     def results(self, colour: Colour | None = None) -> WinDrawLoss:
         """The first player's games, or only those that it played with ``colour``."""
@@ -181,7 +190,7 @@ class SequentialTest:
         for game in games:
             number = int(game.id.rpartition("/")[2])  # the first player has Black in games 1, 3, ...
             points = None if game.outcome is None else _points(game, number % 2 == 1)
-            ready += order.add(number, game, points)
+            ready += order.add(number, points, game.opening_key, game)
         if len(order.scores) > known:
             counts = np.eye(5)[np.multiply(order.scores, 4).astype(int)].cumsum(0)[known:]
             place, self.state = self.test.first_decision(counts)
@@ -259,6 +268,11 @@ class Standings:
         counted = counted_games(games, self.tests)
         for game in counted:
             self._count(game)
+        if counted:
+            self.date = counted[-1].date
+        self.lengths.update(game.length for game in counted)
+        self.continued += sum(game.continued > 0 for game in counted)
+        self.restarted += sum(game.restarted > 0 for game in counted)
         self._rated.add(counted)
         return counted
 
@@ -271,27 +285,23 @@ class Standings:
             self._seats[keys] = *names, self.between(*names)
         black, white, tally = self._seats[keys]
         tally.add(game, tally.first == black)
-        outcome, length = game.outcome, game.length
+        outcome, opening, turns, seconds = game.outcome, game.opening, self._turns, self._seconds
         assert outcome is not None
         winner, ending = outcome.winner, outcome.ending
         won, lost = ("", "") if winner is None else (black, white) if winner is BLACK else (white, black)
         self.games += 1
-        self.date = game.date
-        self.lengths[length] += 1
-        self.black_points += outcome.black_score
-        self.continued += game.continued > 0
-        self.restarted += game.restarted > 0
+        self.black_points += 0.5 if winner is None else winner is BLACK
         self._endings[ending][won] += 1
-        chosen = length - game.opening
-        by_black = (chosen + ((game.first is BLACK) is (game.opening % 2 == 0))) // 2
-        self._turns[black] += by_black
-        self._turns[white] += chosen - by_black
+        chosen = game.length - opening
+        by_black = (chosen + ((game.first is BLACK) is (opening % 2 == 0))) // 2
+        turns[black] += by_black
+        turns[white] += chosen - by_black
         if winner is not None and ending not in AFTER_A_MOVE:
-            self._turns[lost] += 1
-        self._seconds[black] += game.black_seconds
-        self._seconds[white] += game.white_seconds
-        self._late[black] += game.black_late
-        self._late[white] += game.white_late
+            turns[lost] += 1
+        seconds[black] += game.black_seconds
+        seconds[white] += game.white_seconds
+        if game.black_late or game.white_late:
+            self._late.update({black: game.black_late, white: game.white_late})
         if ending is Ending.ADJUDICATED:
             self.adjudicated += 1
         elif ending.is_forfeit:
@@ -512,8 +522,8 @@ class RatedGames:
         rated = [game for game in games if not game.unrated]
         for column, keys in zip((self._black, self._white), zip(*map(self._keys, rated), strict=True), strict=False):
             column.extend(map(self._places.__getitem__, keys))
-        self._points.extend(_points(game, True) for game in rated)
-        self._opening.extend(game.opening_key for game in rated)
+        self._points.extend([_points(game, True) for game in rated])
+        self._opening.extend([game.opening_key for game in rated])
 
     def results(self, names: Mapping[str, str], games: int | None = None) -> Results:
         """The first ``games``, all by default, between players with these names."""
