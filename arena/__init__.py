@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from arena.contract.bot import Decision as Decision
     from arena.contract.bot import setting as setting
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 """Threads of numpy's linear algebra wait for each other by spinning: beside other load, inverting a matrix of 200
