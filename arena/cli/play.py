@@ -46,11 +46,8 @@ if TYPE_CHECKING:
 ANALYSTS = ("alphago", "mcts")
 """Who gives hints and reviews where the bot that is played can't: the first that plays on the size."""
 
-GUEST = "guest"
-"""Who plays without a name, and so without a rating."""
-
-STORE_LOCK_SECONDS = 10.0
-"""How long a game that is over waits for another arena to release the results."""
+GUEST = "guest"  # who plays without a name, and so without a rating
+STORE_LOCK_SECONDS = 10.0  # how long a game that is over waits for another arena to release the results
 
 
 @dataclass(frozen=True, slots=True)

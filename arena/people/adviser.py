@@ -11,11 +11,8 @@ from arena.go.game import Game
 NO_DEADLINE = 86400.0
 """Seconds after which a bot is abandoned where nobody set a time: the person can stop waiting at any time."""
 
-HINT = Limits(seconds=1.0, deadline=NO_DEADLINE)
-"""How long the adviser thinks about a hint."""
-
-ATTEMPTS = 20
-"""Retries until the adviser knows a move: a slow net has visited none after the first search."""
+HINT = Limits(seconds=1.0, deadline=NO_DEADLINE)  # how long the adviser thinks about a hint
+ATTEMPTS = 20  # retries until the adviser knows a move: a slow net has visited none after the first search
 
 
 class Adviser:

@@ -12,8 +12,7 @@ from arena.go.coords import Move, gtp_from_move, move_from_gtp
 from arena.people.saved_game import Phase
 from arena.people.session import GameSession, Refused
 
-LONGEST_ECHO = 40
-"""Characters of a wrong line that are repeated."""
+LONGEST_ECHO = 40  # characters of a wrong line that are repeated
 
 
 @dataclass(frozen=True, slots=True)

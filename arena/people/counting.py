@@ -16,11 +16,8 @@ from arena.go.kernels import BOARD
 if TYPE_CHECKING:
     from bots.nets.inference import Evaluator
 
-OWNED_BY = np.array([0, 100, -100], np.int8)
-"""Ownership in per cent by nobody, Black and White."""
-
-PLAYOUTS = 400
-"""Playouts of an estimate."""
+OWNED_BY = np.array([0, 100, -100], np.int8)  # ownership in per cent by nobody, Black and White
+PLAYOUTS = 400  # playouts of an estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +76,12 @@ def group_at(board: Board, move: Move) -> set[Move]:
 
 # --- Judgement by playouts ---
 
-NET = "distilled-9x9"
-"""A net with an ownership head, trained on 9x9."""
-
+NET = "distilled-9x9"  # a net with an ownership head, trained on 9x9
 KNOWN_SIZE = 13
 """Up to this size the net counts as much as the playouts. On larger boards, where it takes the stones of an invasion
 for living ones, it can only make stones dead."""
 
-STAYING = 0.43
-"""The share of being there at the end, by playouts and net, below which stones are dead."""
+STAYING = 0.43  # the share of being there at the end, by playouts and net, below which stones are dead
 
 
 def agreed_dead(game: Game) -> tuple[Move, ...]:

@@ -16,9 +16,7 @@ from arena.players.player import Player
 from arena.ratings import Z95
 from bots.nets.inference import Evaluator
 
-RANKS = np.arange(WEAKEST, STRONGEST + 1)
-"""The ranks that are told apart, 30k to 6d."""
-
+RANKS = np.arange(WEAKEST, STRONGEST + 1)  # the ranks that are told apart, 30k to 6d
 ASKED = RANKS[RANKS >= WEAKEST_SEEN][::2]
 """The ranks for which the net is evaluated; between them the likelihood is interpolated. The first stands for all that
 are weaker."""
@@ -28,8 +26,7 @@ ELO = {-29: -222, -24: 0, -19: 185, -14: 293, -9: 520, -4: 683, 1: 809, 3: 837, 
 (docs/measurements.md)."""
 
 
-ELO_ERROR = 35.0
-"""Standard error of the distance of two of them: each is known to ± 50 Elo (95 %)."""
+ELO_ERROR = 35.0  # standard error of the distance of two of them: each is known to ± 50 Elo (95 %)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,12 +26,8 @@ from arena.match.schedule import PEOPLE
 from arena.people.counting import Count, ScoreEstimate
 from arena.players.player import Player
 
-EVENT = PEOPLE
-"""What the games are stored under, and the folder of their files."""
-
-FORMAT = 3
-"""The version of what stands in the private property; a reader refuses any other."""
-
+EVENT = PEOPLE  # what the games are stored under, and the folder of their files
+FORMAT = 3  # the version of what stands in the private property; a reader refuses any other
 _PROPERTY = re.compile(r"ARENA\[((?:\\.|[^\\\]])*)\]", re.DOTALL)
 """A private property, as FF[4] allows them: other programs pass over it."""
 

@@ -33,12 +33,8 @@ from arena.people.saved_game import Advice, Help, Phase, SavedGame, SessionState
 
 T = TypeVar("T")
 
-CLOCK_SECONDS = 0.1
-"""Seconds between two looks at the clocks while something is waited for."""
-
-BOT_EXIT_SECONDS = 2.0
-"""Seconds that a bot has to finish when the session closes."""
-
+CLOCK_SECONDS = 0.1  # seconds between two looks at the clocks while something is waited for
+BOT_EXIT_SECONDS = 2.0  # seconds that a bot has to finish when the session closes
 _REFUSALS = {
     Phase.OVER: "The game is over.",
     Phase.COUNT: "Both sides have passed; mark the dead stones and accept the count, or play on.",

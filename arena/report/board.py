@@ -14,9 +14,7 @@ from rich.text import Text
 
 from arena.go.coords import BLACK, GTP_COLUMNS, WHITE, Colour, Move, star_points
 
-WOOD = ColorTriplet(0x98, 0x6D, 0x3A)
-"""Lies between the stones in luminance, 4.5:1 from both (WCAG 2.1)."""
-
+WOOD = ColorTriplet(0x98, 0x6D, 0x3A)  # lies between the stones in luminance, 4.5:1 from both (WCAG 2.1)
 CURSOR = ColorTriplet(0x34, 0x79, 0xBB)
 GRID, MARK, LETTER = "#583c1a", "bold #ff5533", "bold #ffffff"
 STONES = {
@@ -25,22 +23,15 @@ STONES = {
 }
 """The colours of a stone, inside and at its edge."""
 
-OWNED = 50
-"""Per cent of ownership from which an empty point is marked as somebody's."""
-
+OWNED = 50  # per cent of ownership from which an empty point is marked as somebody's
 SIGNS = {1: "●", 2: "○"}
-SMALL = {1: "•", 2: "◦"}
-"""Stones that aren't there yet, or soon won't be."""
-
+SMALL = {1: "•", 2: "◦"}  # stones that aren't there yet, or soon won't be
 AREAS = {1: "▪", 2: "▫"}
 
-EDGE = 3
-"""Columns to the left of the board."""
-
+EDGE = 3  # columns to the left of the board
 LEAST_SHARE = 0.01
 
-LARGEST = 6
-"""Lines of a point, at most."""
+LARGEST = 6  # lines of a point, at most
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,8 @@ MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
 
 POINT, LINE, AXIS, CORNER, BAND, UP, CROSS, MORE = "●─│└░▲×·"
 
-WIDEST, NARROWEST = 120, 16
-"""Columns of a chart, at most, and those below which none is drawn."""
-
-RATE_ROWS, WIDEST_STEP = 7, 4
-"""Lines of the curve of win rates, and the columns of one move in it, at most."""
+WIDEST, NARROWEST = 120, 16  # columns of a chart, at most, and those below which none is drawn
+RATE_ROWS, WIDEST_STEP = 7, 4  # lines of the curve of win rates, and the columns of one move in it, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +159,8 @@ def draw_losses(losses: Sequence[float], width: int, height: int) -> list[Text]:
     """The loss since a run began; a column is the mean of its steps."""
     if len(losses) < 2 or width < NARROWEST:
         return []
-    means = [float(part.mean()) for part in np.array_split(np.asarray(losses), min(len(losses), width - 10))]
+    columns = min(len(losses), width - 10, WIDEST)
+    means = [float(part.mean()) for part in np.array_split(np.asarray(losses), columns)]
     low, high = min(means), max(means)
     canvas = Canvas(Scale(low, high + 1e-9), width, height, {high: f"{high:.3f}", low: f"{low:.3f}"})
     for column, mean in enumerate(means[: canvas.columns]):

@@ -23,9 +23,7 @@ from arena.results.event_state import EventState, LiveBoard
 PAUSED = "PAUSED: no bot is asked for a move and no clock runs"
 STARTING = "starting; the first run on a machine compiles for up to a minute"
 
-LEAST_CURVE = 9
-"""Lines of a curve with its title and axis, at least."""
-
+LEAST_CURVE = 9  # lines of a curve with its title and axis, at least
 LONG_NAME, BAR, FEW = 24, 30, 8
 
 

@@ -16,8 +16,7 @@ from arena.report.tables import WHENEVER
 from arena.report.text import title
 from arena.results.event_state import EventState
 
-LINE_SECONDS = 5.0
-"""Between two lines, at least; a hundredth of the time played when that is more."""
+LINE_SECONDS = 5.0  # between two lines, at least; a hundredth of the time played when that is more
 
 
 def event_words(state: EventState) -> str:

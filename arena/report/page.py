@@ -28,14 +28,9 @@ from arena.results.league import EventReport
 WEB = Path(__file__).with_name("web")
 """The templates, scripts and styles of a page. ``LICENSE`` there names what was bundled."""
 
-NAMED = ("black", "white", "black_rank", "white_rank", "reason")
-"""Fields of a game that may name folders."""
-
-LONGEST_NAME = 26
-"""Cells of a player's name in a plot; its middle goes first."""
-
-OPEN = 100.0
-"""Elo that an interval is drawn long, at least, on a side that the games don't bound."""
+NAMED = ("black", "white", "black_rank", "white_rank", "reason")  # fields of a game that may name folders
+LONGEST_NAME = 26  # cells of a player's name in a plot; its middle goes first
+OPEN = 100.0  # Elo that an interval is drawn long, at least, on a side that the games don't bound
 
 
 def write_page(report: EventReport, games: Sequence[GameRecord], path: Path) -> Path:

@@ -23,8 +23,7 @@ from arena.report.style import Console
 LETTERS, SHOWN_MOVES = "ABCDE", 6
 """How the candidates of a hint are called, the best first, and the moves of the play expected that are listed."""
 
-SCARCE = 10
-"""Seconds below which a clock shows tenths."""
+SCARCE = 10  # seconds below which a clock shows tenths
 
 # --- Words ---
 

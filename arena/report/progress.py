@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -26,7 +27,7 @@ from rich.text import Text
 from arena.contract.finding import Finding, Verdict
 from arena.ratings import EloEstimate, Result, rate
 from arena.report import style
-from arena.report.chart import WIDEST, draw_course, draw_losses
+from arena.report.chart import draw_course, draw_losses
 from arena.results.league import RatingPoint
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def show_training(
     """
     console = console or style.Console(stderr=True)
     begun = written = monotonic()
-    drawn, rated, losses = -DRAW_EVERY, 0, Means()
+    drawn, rated, losses = -DRAW_EVERY, 0, array("d")
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), TimeElapsedColumn())
     bar = Progress(*columns, console=console, expand=True, disable=not console.is_terminal)
     task = bar.add_task(f"{name}: starting", total=None)
@@ -90,7 +91,8 @@ def show_training(
     def draw(progress: Any) -> None:
         """A step is as quick as its loss is added: the thread that trains calls this."""
         nonlocal drawn
-        losses.add(getattr(progress, "loss", 0.0))
+        if isfinite(loss := getattr(progress, "loss", 0.0)):
+            losses.append(loss)
         if monotonic() - drawn < DRAW_EVERY and progress.step > 1:
             return
         drawn = monotonic()
@@ -99,7 +101,7 @@ def show_training(
         parts = Columns([style.text(part) for part in figures(progress).split(" · ")], padding=(0, 3))
         is_rated = hasattr(progress, "ratings")
         width = console.width
-        curve = draw_ratings(progress.ratings, width) if is_rated else draw_losses(losses.means, width, CURVE_ROWS)
+        curve = draw_ratings(progress.ratings, width) if is_rated else draw_losses(losses, width, CURVE_ROWS)
         live.update(Group(bar, parts, *curve))
 
     if not console.is_terminal:
@@ -107,28 +109,6 @@ def show_training(
         return
     with Live(bar, console=console) as live:
         yield draw
-
-
-class Means:
-    """The course of a number in at most ``MOST`` means, each of as many steps."""
-
-    MOST = 2 * WIDEST
-
-    def __init__(self) -> None:
-        self.means: list[float] = []
-        self._sum, self._count, self._each = 0.0, 0, 1
-
-    def add(self, value: float) -> None:
-        """Numbers that aren't finite are left out."""
-        if not isfinite(value):
-            return
-        self._sum, self._count = self._sum + value, self._count + 1
-        if self._count == self._each:
-            self.means.append(self._sum / self._each)
-            self._sum, self._count = 0.0, 0
-        if len(self.means) == self.MOST:
-            self.means = [(one + other) / 2 for one, other in zip(self.means[::2], self.means[1::2], strict=True)]
-            self._each *= 2
 
 
 def training_words(predicted: str) -> Callable[[training.Progress], str]:
@@ -159,7 +139,9 @@ def self_play_words(spelled: str) -> Callable[[SelfPlayProgress], str]:
 
 
 def _left(minutes: float | None) -> str:
-    return "" if minutes is None else f" · {minutes:.0f} min left"
+    if minutes is None:
+        return ""
+    return f" · {minutes:.0f} min left" if minutes >= 1 else f" · {60 * minutes:.0f} s left"
 
 
 def _match_words(match: Rating) -> str:

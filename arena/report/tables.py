@@ -30,27 +30,17 @@ if TYPE_CHECKING:
 
 LABELS = 11
 
-WHENEVER = "valid whenever you stop"
-"""The label of intervals that hold however often one looks, see ``ConfidenceSequence``."""
-
-SQUARE = 30
-"""Players up to whose number tables of everybody against everybody are shown."""
-
-SHOWN = 0.05
-"""The chance that any LOS of a table is marked, where all players are equally strong."""
-
-MISFITS = 5
-"""Lines about results that the ratings don't explain, at most."""
-
+WHENEVER = "valid whenever you stop"  # the label of intervals that hold however often one looks, see ConfidenceSequence
+SQUARE = 30  # players up to whose number tables of everybody against everybody are shown
+SHOWN = 0.05  # the chance that any LOS of a table is marked, where all players are equally strong
+MISFITS = 5  # lines about results that the ratings don't explain, at most
 MANY, FEW_OPENINGS = 5, 50
 """Games for each opening from which a report says that there are few openings, where there are fewer than these."""
 
-LEAST = 14
-"""Columns that a flexible column needs at least."""
+LEAST = 10  # columns that a flexible column needs at least
 
 
-ENDLESS = 1_000_000
-"""Columns that a table may have where there is no terminal."""
+ENDLESS = 1_000_000  # columns that a table may have where there is no terminal
 
 
 @dataclass(frozen=True, slots=True)

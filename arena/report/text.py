@@ -40,8 +40,7 @@ SLOW, FEW_LATE, FEW_ON_TIME = 1.2, 0.01, 0.02
 """Warnings: mean seconds a move, in limits; shares of moves that take longer than the first, and of games lost on
 time."""
 
-LEAST_CHECKED = 10
-"""Adjudicated games played to the end from which their error rate is printed: fewer hardly bound it."""
+LEAST_CHECKED = 10  # adjudicated games played to the end from which their error rate is printed: fewer hardly bound it
 
 
 def title(report: Standings) -> str:

@@ -28,11 +28,8 @@ from arena.report import style
 
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-CHANGED = (*ENDS, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
-"""Signals whose handlers a running screen replaces."""
-
-SUSPEND_DELAY = 0.3
-"""Seconds between Ctrl-Z and the suspension, in which what runs is paused."""
+CHANGED = (*ENDS, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)  # signals whose handlers a running screen replaces
+SUSPEND_DELAY = 0.3  # seconds between Ctrl-Z and the suspension, in which what runs is paused
 
 
 class Pane(Widget):

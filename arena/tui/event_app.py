@@ -26,21 +26,13 @@ from arena.report.board import LARGEST, board_height, board_width, draw_board, l
 from arena.results.event_state import RECENT, EventState, LiveBoard
 from arena.tui.app import ArenaApp, Footer, Pane, run_app
 
-FRAME_SECONDS, REPORT_SECONDS = 0.4, 1.0
-"""Seconds between two drawings of figures, and of the whole report, at least."""
-
-FIGURES_WIDTH, GAP = 50, 4
-"""Columns of the figures beside a board, at least, and those between."""
-
+FRAME_SECONDS, REPORT_SECONDS = 0.4, 1.0  # seconds between two drawings of figures, and of the whole report, at least
+FIGURES_WIDTH, GAP = 50, 4  # columns of the figures beside a board, at least, and those between
 AROUND, BELOW = 4, 12
 """Lines above and below a board: what it is, its players, a legend; and lines of figures wanted above it."""
 
-EVENT_END_SECONDS = 5.0
-"""Seconds in which an event ends after its screen has closed, before it is left behind."""
-
-CURVE, NAME = 16, 20
-"""Lines of the curve below a match's figures, at most, and columns of a board's name in the wall."""
-
+EVENT_END_SECONDS = 5.0  # seconds in which an event ends after its screen has closed, before it is left behind
+CURVE, NAME = 16, 20  # lines of the curve below a match's figures, at most, and columns of a board's name in the wall
 WALL = 16
 
 

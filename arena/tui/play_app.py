@@ -38,12 +38,8 @@ from arena.tui.app import KeyBindings, run_app
 from arena.tui.board import BoardApp, BoardPane
 from arena.tui.game_app import GameApp
 
-REDRAW_SECONDS = 0.2
-"""Seconds between two drawings while a clock runs."""
-
-LONGEST_LINE = 100
-"""Maximum length of a typed or pasted line."""
-
+REDRAW_SECONDS = 0.2  # seconds between two drawings while a clock runs
+LONGEST_LINE = 100  # maximum length of a typed or pasted line
 ARROWS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 
 
