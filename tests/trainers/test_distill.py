@@ -47,6 +47,8 @@ from trainers.train import Progress
 SIZE = 5
 POINTS = SIZE * SIZE
 ENCODER = find_encoder("arena-17")
+
+pytestmark = pytest.mark.xdist_group("selfplay")  # one worker compiles the kernels of self-play, not all of them
 ROLLOUTS = "rollout_weight=1,rollouts_full=0,max_tree_mb=1"
 
 
@@ -417,7 +419,7 @@ def test_a_sure_net_has_the_errors_that_it_should_have(searched: SearchedGames) 
 
 
 def test_the_net_comes_nearer_to_its_teacher_and_can_be_played(
-    tiny: Config, searched: SearchedGames, results: Path
+    tiny: Config, searched: SearchedGames, results: Path, unexported: None
 ) -> None:
     config = replace(tiny, name="learned", max_rows=40 * 16, validate_every=400, ema_decay=0.9, learning_rate=0.03)
     seen: list[Progress] = []

@@ -22,6 +22,8 @@ from trainers.selfplay import NOT_JUDGED
 from trainers.settings import PRESETS, change
 from trainers.teachers import Analyst
 
+pytestmark = pytest.mark.xdist_group("selfplay")  # one worker compiles the kernels of self-play, not all of them
+
 ENGINE = """
 import json, sys
 mood = sys.argv[1]

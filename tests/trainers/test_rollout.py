@@ -27,6 +27,8 @@ from trainers import rollout
 
 SIZE = 7
 
+pytestmark = pytest.mark.xdist_group("rollout")  # one worker compiles the kernels of this file, not all of them
+
 
 @kernel
 def features_of(boards, colour, last, previous, captured, candidates, features, counts):

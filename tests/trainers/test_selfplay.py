@@ -36,6 +36,8 @@ from trainers.slots import SelfPlayParams, all_sensible, chances, draw_move, to_
 STONES = find_encoder("stones-1")
 SIZE = 5
 
+pytestmark = pytest.mark.xdist_group("selfplay")  # one worker compiles the kernels of self-play, not all of them
+
 
 class Wishes:
     """Likes the same moves everywhere; remembers how many it was asked about at once. A scripted net."""

@@ -42,6 +42,8 @@ from trainers.train import Run
 SIZE = 5
 ENCODER = find_encoder("arena-17")
 
+pytestmark = pytest.mark.xdist_group("selfplay")  # one worker compiles the kernels of self-play, not all of them
+
 
 # --- The games ---
 
@@ -193,7 +195,7 @@ def test_a_run_ends_and_goes_on_and_its_net_plays(tmp_path: Path) -> None:
     assert bot.choose(Game(Rules.preset("cgos", SIZE), seed=1), Limits()).visits
 
 
-def test_a_curriculum_goes_through_its_sizes_and_is_resumed_within_it(tmp_path: Path) -> None:
+def test_a_curriculum_goes_through_its_sizes_and_is_resumed_within_it(tmp_path: Path, unexported: None) -> None:
     stages = zero.stages_of(config_of(size=9, sizes="5:0.1,7:0.2,9"))
     assert stages == [(5, pytest.approx(0.1)), (7, pytest.approx(0.3)), (9, 1.0)]
 
@@ -222,7 +224,9 @@ def test_a_run_that_learned_nothing_fails_and_keeps_its_games(tmp_path: Path) ->
     assert Replay(tmp_path / "training" / "z" / "games", SIZE).games and time.monotonic() - began > 3
 
 
-def test_kernels_are_compiled_before_the_minutes_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_are_compiled_before_the_minutes_begin(
+    tmp_path: Path, unexported: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They took all of the minute of ``--preset tiny`` on a new machine."""
     order, compile_kernels, count = list[str](), zero.warm_up, Run.count_minutes
 
@@ -236,7 +240,7 @@ def test_kernels_are_compiled_before_the_minutes_begin(tmp_path: Path, monkeypat
     assert order[:2] == ["compiled", "counted"] and order.count("compiled") == 1
 
 
-def test_a_net_plays_the_one_before_it_as_bots_are_soon_outgrown(tmp_path: Path) -> None:
+def test_a_net_plays_the_one_before_it_as_bots_are_soon_outgrown(tmp_path: Path, unexported: None) -> None:
     """And the curve goes on where a bot loses every game."""
     config = config_of(snapshot_minutes=1e-9, max_games=60)
     zero.train(config, tmp_path, Registry())
@@ -251,7 +255,9 @@ def test_a_net_plays_the_one_before_it_as_bots_are_soon_outgrown(tmp_path: Path)
     assert [line.plain for line in draw_ratings(lost, 80)][-1].startswith("step 20: 80.0% against step 10")
 
 
-def test_the_net_goes_on_learning_while_matches_are_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_net_goes_on_learning_while_matches_are_played(
+    tmp_path: Path, unexported: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun, went_on, steps = threading.Event(), threading.Event(), list[int]()
 
     def play(match: RatingMatch, *_: object) -> np.ndarray:
