@@ -6,12 +6,12 @@ lines that end the game follow the game's rules.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import inf
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from bots.nets.checkpoint import AUTO, Checkpoint, Precision, check_net, find
 
 if TYPE_CHECKING:
     from arena.go.game import Game
+    from arena.go.planes import Encoder
 
 STEP = 4096  # visits between two checks of the clock, at most
 FOREVER = 1 << 40  # more visits than a tree can have
@@ -71,11 +72,12 @@ class AlphaGo(Bot):
         self._config = config
         self._puct, self._gumbel = puct, gumbel
         self._params = tree.params_of(config, puct.PuctParams)
-        load = cache(lambda folder: Evaluator(Checkpoint.open(folder), config.precision, config.threads))
+        more: Any = {"kernels": self._kernels}
+        load = cache(lambda folder: Evaluator(Checkpoint.open(folder), config.precision, config.threads, **more))
         self._net = cache(lambda size: load(find(config.checkpoint, size=size)))  # a name means the same net for good
-        self._net(9)  # a net that can't be loaded is refused now
         self._trees = tree.TreePool(FIRST_NODES, most=config.max_tree_mb * 2**20 // NODE_BYTES)
         self._leaves = puct.Leaves.empty(0)
+        self._net(9)  # a net that can't be loaded is refused now
 
     def choose(self, game: Game, limits: Limits) -> Decision:
         return self.choose_all([game], limits)[0]
@@ -151,20 +153,42 @@ class AlphaGo(Bot):
         params = self._params._replace(stop_early=config.stop_early and seconds is None and not config.gumbel)
         end = inf if seconds is None else perf_counter() + seconds * len(slots)
         known = (trees.boards, trees.roots, trees.hashes)
+        options, rollouts = self._puct.select_options(params, self._leaves), params if config.rollout_weight else None
         while True:
             budget = most
             if seconds is not None:  # by steps: where all lines end the game, one is spent without a look at the clock
                 budget = min(most, int(trees.nodes.visits[slots, 0].max()) + STEP)
             trees.make_room(slots, per_game * (size * size + 1))
             nodes, leaves = trees.nodes, self._leaves
-            count = self._puct.select_leaves(*known, nodes, slots, budget, per_game, params, leaves)
+            count = self._puct.select_leaves(*known, nodes, slots, budget, per_game, params, leaves, *options)
             if count:
                 net.encoder.encode(leaves.positions, count, planes)
                 found = net.evaluate(planes[:count].reshape(count, -1, size, size))
-                self._puct.expand_leaves(trees.roots, nodes, trees.owners, params, tables, leaves, count, *found)
+                where = (trees.roots, nodes, trees.owners, params, tables, leaves)
+                self._puct.expand_leaves(*where, count, *found, rollouts)
             is_late = perf_counter() >= end and nodes.visits[slots, 0].min() >= least
             if is_late or (count == 0 and budget == most):
                 return slots.tolist()
+
+    def _kernels(self, game: Game, encoder: Encoder) -> dict[str, Callable[[], object]]:
+        """Calls that compile the kernels of a search and have no other effect."""
+        from bots.search import tree
+
+        puct, params, trees, size = self._puct, self._params, tree.TreePool(FIRST_NODES), game.rules.size
+        leaves, slots = puct.Leaves.empty(1, encoder.has_past), np.empty(0, np.int64)
+        boards, roots, nodes, options = trees.boards, trees.roots, trees.nodes, puct.select_options(params, leaves)
+        found = np.empty((0, size * size + 1), np.float32), np.empty(0, np.float32)
+        rollouts = params if params.rollout_weight else None
+        return {
+            "select": lambda: puct.select_leaves(
+                boards, roots, trees.hashes, nodes, slots, 0, 0, params, leaves, *options
+            ),
+            "expand": lambda: puct.expand_leaves(
+                roots, nodes, trees.owners, params, symmetry_table(size), leaves, 0, *found, rollouts
+            ),
+            "prune": lambda: puct.prune_pass_alive(boards, roots, nodes, slots),
+            "tree": lambda: (trees.slots_of([game]), trees.best(0, size)),
+        }
 
     def _decide(self, slot: int, size: int) -> Decision:
         trees, child = self._trees, None

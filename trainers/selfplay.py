@@ -244,7 +244,7 @@ class SearchGames(SelfPlayGames):
             return leaves, slice(mine.start, mine.start + count)
 
         def expand(leaves: Leaves, part: slice) -> None:
-            known = part.stop - part.start, logits[part], win_rates[part]
+            known = part.stop - part.start, logits[part], win_rates[part], self._params[-1]
             expand_leaves(trees.roots, trees.nodes, trees.owners, self._params[-1], turns, leaves, *known)
 
         while fill():

@@ -459,7 +459,7 @@ def search_on(games, searches, slots, params, puct, leaves):
             _decide(games, searches, slot, params, puct, weights)
         searches.is_over[slot] = True
     count = select_leaves(
-        games.boards, roots, games.hashes, nodes, slots, 2**62, params.virtual_loss_batch, puct, leaves
+        games.boards, roots, games.hashes, nodes, slots, 2**62, params.virtual_loss_batch, puct, leaves, puct, leaves
     )
     for i in range(count):
         searches.is_over[leaves.slots[i]] = False

@@ -66,7 +66,7 @@ def _alphago(boards, colour, recent, table, liberties, out):
         if not kernels.is_legal(board, p, colour):
             continue
         after = boards[1]
-        try_move(boards, 0, 1, p, colour)
+        try_move(boards, p, colour)
         captured = np.int64(board.stones[U(other)]) - np.int64(after.stones[U(other)])
         out[20 + min(captured, 7), at] = 1
         left = kernels.count_liberties(after, p, 8)

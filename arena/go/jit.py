@@ -6,7 +6,7 @@ import hashlib
 import logging
 import os
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from multiprocessing import parent_process
 from pathlib import Path
@@ -73,6 +73,7 @@ config.CACHE_DIR = str(CACHE)  # type: ignore[attr-defined]
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
+_UNCALLED: dict[str, Any] = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def kernel(function: F) -> F:
@@ -81,8 +82,8 @@ def kernel(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Compile a function that only kernels call, into its caller."""
-    return numba.njit(forceinline=True, **_OPTIONS)(function)
+    """Compile a function that only kernels call, into its caller; a call from Python would crash."""
+    return numba.njit(**_OPTIONS, **_UNCALLED)(function)
 
 
 class _Files(local):
@@ -118,6 +119,23 @@ class _OneWriter(Listener):
 _writer = _OneWriter()
 register("numba:compile", _writer)
 register("numba:compiler_lock", _writer)
+
+
+def compile_together(calls: Mapping[str, Callable[[], object]]) -> None:
+    """Make these calls, each of which compiles or loads kernels, by name. Processes that do so at the same time share
+    the work: each begins with calls that no other process is making, and then loads what the others compiled."""
+    left = dict(calls)
+    for waits in (False, True):
+        for name, call in list(left.items()):
+            with open(CACHE / f"{name}.lock", "ab") as file:
+                try:
+                    files.lock_file(file, waits)
+                except BlockingIOError:
+                    continue
+                except OSError:  # files can't be locked here: each process compiles for itself
+                    pass
+                call()
+                del left[name]
 
 
 def wake() -> None:

@@ -98,7 +98,7 @@ def move_of(board, point):
     return (point // WIDTH - 1) * board.side + point % WIDTH - 1
 
 
-@inlined
+@kernel
 def clear(board, size):
     """Make it an empty board."""
     board.hash = np.uint64(0)
@@ -246,10 +246,10 @@ def _join(board, head, old):
     board.next[U(old)] = following
 
 
-@inlined
+@kernel
 def play(board, p, colour):
     """``place`` where the hash counts."""
-    place(board, p, colour, True)
+    place(board, p, colour, np.bool_(True))
 
 
 @inlined
@@ -466,7 +466,7 @@ def play_any(board, p, colour):
     play(board, p, colour)
     head = np.int64(board.head[U(p)])
     if board.liberties[U(head)] == 0:
-        _remove_group(board, head, True)
+        _remove_group(board, head, np.bool_(True))
         board.ko = 0
 
 
@@ -565,7 +565,7 @@ def random_move(boards, index, colour, hashes, count, superko, seed):
         state = next_random(state)
         i = below(state, left)
         p = np.int64(board.empties[U(i)])
-        if not is_eye(board, p, colour) and is_allowed(board, p, colour, hashes, count, superko, False):
+        if not is_eye(board, p, colour) and is_allowed(board, p, colour, hashes, count, superko, np.bool_(False)):
             return move_of(board, p)
         left -= 1
         put_aside(board, i, left)
@@ -588,7 +588,7 @@ def owner_map(boards, index, owners):
                 owners[move_of(board, np.int64(region[i]))] = reach % 3
 
 
-@inlined
+@kernel
 def count_liberties(board, p, enough):
     """The liberties of the group at ``p``, counted up to ``enough``."""
     seen = np.zeros(CELLS, np.uint8)

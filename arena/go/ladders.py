@@ -25,17 +25,19 @@ KATAGO_EFFORT = 10_000
 _REPLIES = 24
 
 
-@kernel
-def try_move(boards, before, after, p, colour):
-    """Make ``boards[after]`` what ``boards[before]`` is after a legal move."""
-    boards[after] = boards[before]
-    play(boards[after], p, colour)
+# Boards are handed over as ``boards[1:]``, not by an index: Numba would compile a function again for each constant.
 
 
 @kernel
-def _replies(boards, index, stone, replies):
+def try_move(boards, p, colour):
+    """Make ``boards[1]`` what ``boards[0]`` is after a legal move."""
+    boards[1] = boards[0]
+    play(boards[1], p, colour)
+
+
+@kernel
+def _replies(board, stone, replies):
     """How a group in atari may try to live, written to ``replies``: its last liberty, captures around it; the count."""
-    board = boards[index]
     other = 3 - np.int64(board.colour[U(stone)])
     replies[0] = last_liberty(board, np.int64(board.head[U(stone)]))
     count = 1
@@ -63,17 +65,17 @@ def _gets_away(board, p, filled):
     return np.int64(board.around[U(p)] & 15) - int(abs(apart) == 1 or abs(apart) == WIDTH) > 2
 
 
-@kernel
-def is_caught(boards, first, stone):
-    """Whether the group of ``stone``, which is in atari on ``boards[first]`` and whose side is to move, is lost: a
-    search in depth, every reply and both ataris tried. The boards behind are room for its positions, in turn."""
-    return _chase(boards, first, stone, EFFORT, False)
+@inlined
+def is_caught(boards, stone):
+    """Whether the group of ``stone``, which is in atari on ``boards[0]`` and whose side is to move, is lost: a search
+    in depth, every reply and both ataris tried. The boards behind are room for its positions, in turn."""
+    return _chase(boards, stone, np.int64(EFFORT), None)
 
 
-@kernel
+@inlined
 def is_laddered(boards, stone):
-    """``is_caught`` on ``boards[0]`` as KataGo reads: kos work for the group, except that two of them don't save it."""
-    return _chase(boards, 0, stone, KATAGO_EFFORT, True)
+    """``is_caught`` as KataGo reads: kos work for the group, except that two of them don't save it."""
+    return _chase(boards, stone, np.int64(KATAGO_EFFORT), True)
 
 
 @kernel
@@ -83,8 +85,8 @@ def catches(boards, stone, p, other):
     board, attacker = boards[0], 3 - np.int64(boards[0].colour[U(stone)])
     if _gets_away(board, other, p) or not is_legal(board, p, attacker):
         return False
-    try_move(boards, 0, 1, p, attacker)
-    return _chase(boards, 1, stone, KATAGO_EFFORT, True)
+    try_move(boards, p, attacker)
+    return is_laddered(boards[1:], stone)
 
 
 @inlined
@@ -105,41 +107,41 @@ def _takes_ko(board, p, colour):
 
 
 @kernel
-def _is_double_ko_death(boards, index, stone, ataris):
+def _is_double_ko_death(boards, stone, ataris):
     """Whether two kos, at both ``ataris`` of a group with two liberties, leave it no way out: connecting either gains
     nothing and there is nothing to capture (as in KataGo's board.cpp, searchIsLadderCaptured)."""
-    board = boards[index]
+    board = boards[0]
     defender = np.int64(board.colour[U(stone)])
     for p in ataris:
         if not _takes_ko(board, p, 3 - defender):
             return False
-    if index + 1 == boards.shape[0] or _replies(boards, index, stone, np.empty(_REPLIES, np.int64)) > 1:
+    if boards.shape[0] == 1 or _replies(board, stone, np.empty(_REPLIES, np.int64)) > 1:
         return False
     for p in ataris:
-        try_move(boards, index, index + 1, p, defender)
-        if first_liberties(boards[index + 1], p, 3)[0] > 2:
+        try_move(boards, p, defender)
+        if first_liberties(boards[1], p, 3)[0] > 2:
             return False
     return True
 
 
 @kernel
-def _chase(boards, first, stone, most, by_katago):
-    """What ``is_caught`` promises, with at most ``most`` ataris. With ``by_katago`` the group may retake a ko at once
-    and gets away where the chase takes one, but for ``_is_double_ko_death``."""
-    if _gets_away(boards[first], last_liberty(boards[first], np.int64(boards[first].head[U(stone)])), 0):
+def _chase(boards, stone, most, katago):
+    """What ``is_caught`` promises, with at most ``most`` ataris. Unless ``katago`` is None, the group may retake a ko
+    at once and gets away where the chase takes one, but for ``_is_double_ko_death``."""
+    if _gets_away(boards[0], last_liberty(boards[0], np.int64(boards[0].head[U(stone)])), np.int64(0)):
         return False
-    levels = (boards.shape[0] - first) // 2
+    levels = boards.shape[0] // 2
     replies = np.empty((levels, _REPLIES), np.int64)
     count = np.empty(levels, np.int64)
     tried = np.empty(levels, np.int64)  # replies
     ataris = np.empty((levels, 2), np.int64)
     atari = np.empty(levels, np.int64)  # the next of the ataris on the last reply, -1 without one that matters
-    defender = np.int64(boards[first].colour[U(stone)])
-    count[0], tried[0], atari[0] = _replies(boards, first, stone, replies[0]), 0, -1
-    level = 0
+    defender = np.int64(boards[0].colour[U(stone)])
+    count[0], tried[0], atari[0] = _replies(boards[0], stone, replies[0]), 0, -1
+    level = np.int64(0)
     effort = 0
     while True:
-        before, after = first + 2 * level, first + 2 * level + 1
+        before, after = 2 * level, 2 * level + 1
         if atari[level] < 0:
             if tried[level] == count[level]:  # no reply helps
                 if level == 0:
@@ -150,17 +152,18 @@ def _chase(boards, first, stone, most, by_katago):
             reply = replies[level, tried[level]]
             tried[level] += 1
             if not is_legal(boards[before], reply, defender):
-                retakes = by_katago and level == 0 and reply == boards[before].ko
+                retakes = katago is not None and level == 0 and reply == boards[before].ko
                 if not retakes or is_suicide(boards[before], reply, defender):
                     continue
-            if tried[level] > 1 or not _gets_away(boards[before], reply, 0):
-                try_move(boards, before, after, reply, defender)
+            if tried[level] > 1 or not _gets_away(boards[before], reply, np.int64(0)):
+                try_move(boards[before:], reply, defender)
                 liberties, ataris[level, 0], ataris[level, 1], _ = first_liberties(boards[after], stone, 3)
                 if liberties < 2:
                     continue
                 if liberties == 2:
-                    if by_katago and _is_double_ko_death(boards, after, stone, ataris[level]):
-                        continue
+                    if katago is not None:
+                        if _is_double_ko_death(boards[after:], stone, ataris[level]):
+                            continue
                     atari[level] = 0
                     continue
         elif atari[level] < 2:
@@ -173,11 +176,11 @@ def _chase(boards, first, stone, most, by_katago):
                 if _gets_away(boards[after], other, q):
                     continue
                 level += 1
-                try_move(boards, after, after + 1, q, 3 - defender)
-                if by_katago and boards[after + 1].ko:
+                try_move(boards[after:], q, 3 - defender)
+                if katago is not None and boards[after + 1].ko:
                     level -= 1
                     continue
-                count[level] = _replies(boards, after + 1, stone, replies[level])
+                count[level] = _replies(boards[after + 1], stone, replies[level])
                 tried[level] = 0
                 atari[level] = -1
             continue
@@ -192,8 +195,8 @@ def captures_in_ladder(boards, p, colour):
     for step in NEIGHBOURS:
         q = p + step
         if boards[0].colour[U(q)] == 3 - colour and first_liberties(boards[0], q, 3)[0] == 2:
-            try_move(boards, 0, 1, p, colour)
-            if is_caught(boards, 1, q):
+            try_move(boards, p, colour)
+            if is_caught(boards[1:], q):
                 return True
     return False
 
@@ -201,15 +204,15 @@ def captures_in_ladder(boards, p, colour):
 @kernel
 def _is_saved(boards, p, stone, colour):
     """Whether the group of ``stone`` can't be chased down after ``colour`` plays ``p``."""
-    try_move(boards, 0, 1, p, colour)
+    try_move(boards, p, colour)
     liberties, first, second, _ = first_liberties(boards[1], stone, 3)
     if liberties < 2:
         return False
     if liberties == 2:
         for q in (first, second):
             if is_legal(boards[1], q, 3 - colour):
-                try_move(boards, 1, 2, q, 3 - colour)
-                if is_caught(boards, 2, stone):
+                try_move(boards[1:], q, 3 - colour)
+                if is_caught(boards[2:], stone):
                     return False
     return True
 
@@ -246,7 +249,7 @@ def find_rescues(boards, stone, table, plane):
     colour = np.int64(board.colour[U(stone)])
     replies = np.empty(_REPLIES, np.int64)
     found = False
-    for i in range(_replies(boards, 0, stone, replies)):
+    for i in range(_replies(board, stone, replies)):
         if is_legal(board, replies[i], colour) and _is_saved(boards, replies[i], stone, colour):
             plane[table[move_of(board, replies[i])]] = 1
             found = True

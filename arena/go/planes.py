@@ -131,7 +131,7 @@ def arena_31(positions, count, tables, planes):
                     for step in NEIGHBOURS:  # a group with three liberties keeps two
                         safe |= board.colour[U(p + step)] == colour and liberties[U(board.head[U(p + step)])] > 2
                     if not safe:
-                        try_move(boards, 0, 1, p, colour)
+                        try_move(boards, p, colour)
                         out[25 + turn, table[move]] = count_liberties(boards[1], p, 2) == 1
             elif np.int64(board.head[U(p)]) == p:
                 turn, open_points = int(there != positions.colours[i]), liberties[U(p)]
@@ -142,8 +142,8 @@ def arena_31(positions, count, tables, planes):
                     _, first, second, _ = first_liberties(board, p, 3)
                     for q in (first, second):
                         if is_legal(board, q, 3 - there):
-                            try_move(boards, 0, 1, q, 3 - there)
-                            if is_caught(boards, 1, p):
+                            try_move(boards, q, 3 - there)
+                            if is_caught(boards[1:], p):
                                 out[22 - turn, table[move_of(board, q)]] = 1
                                 _mark_group(board, p, table, out[19 + turn])
                 elif 4 <= open_points <= 5:

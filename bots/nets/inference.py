@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from math import isfinite
 from pathlib import Path
@@ -18,6 +18,7 @@ from arena.contract.bot import RawNN
 from arena.files import reason
 from arena.go.coords import symmetry_table
 from arena.go.game import Game, Rules
+from arena.go.jit import compile_together
 from arena.go.planes import Encoder, encode_game, encode_games, find_encoder
 from arena.go.ranks import UNRANKED
 from bots.nets import int8
@@ -103,10 +104,12 @@ class Evaluator:
         precision: str = Precision.AUTO,
         threads: int = 1,
         ranks: tuple[int, int] = (UNRANKED, UNRANKED),
+        kernels: Callable[[Game, Encoder], Mapping[str, Callable[[], object]]] | None = None,
     ):
         """Load the net. ``auto`` takes int8 where the processor's flags say that it pays (not by timing, so that the
         same machine always plays the same game) and where it computes what fp32 does; else fp32. ``ranks``, of the side
-        to move and of its opponent, are for an encoder that has them. Raises CheckpointError for a net that can't
+        to move and of its opponent, are for an encoder that has them. ``kernels`` returns more calls for
+        ``compile_together``. Raises CheckpointError for a net that can't
         be loaded so or has no policy, ConfigError for an unknown precision."""
         if precision not in tuple(Precision):
             raise ConfigError(f"unknown precision '{precision}'; there are {', '.join(Precision)}")
@@ -122,7 +125,12 @@ class Evaluator:
         self.has_value, self.has_ownership = VALUE in self._model.outputs, OWNERSHIP in self._model.outputs
         # KataGo's leads are better than what its ownership adds up to; of our nets it isn't known.
         self.has_score = SCORE in self._model.outputs and bool(checkpoint.manifest.family)
-        samples = sample_planes(self.encoder, checkpoint.manifest.size)
+        size = checkpoint.manifest.size
+        game, blank = Game(Rules.preset("cgos", size)), np.zeros((1, self.encoder.planes, size, size), np.float32)
+        net = {self.encoder.name: lambda: self.encode([game]), "net": lambda: self.evaluate(blank)}
+        rules = {"random": game.random_move, "sensible": game.sensible_moves, "play": lambda: game.play(size**2)}
+        compile_together({**net, **(kernels(game, self.encoder) if kernels else {}), **rules})
+        samples = sample_planes(self.encoder, size)
         found = self.evaluate(samples)
         if self.precision is Precision.INT8:
             self._check_int8(samples, found, may_change=precision == Precision.AUTO)

@@ -45,6 +45,7 @@ from bots.nets.packing import (
     MOST,
     MULTIPLY,
     NORM,
+    PLANES,
     POINTS,
     POOL,
     QKV,
@@ -72,6 +73,7 @@ class PackedModel:
         """``state`` is that of ``pack``, which this does for ``size`` at once. Raises as it does."""
         self._state, self._rest = state, rest
         self._nets = {size: pack(state, size)}
+        self._has_tokens = bool(np.isin(self._nets[size].steps["code"], (RMS, QKV, ATTEND)).any())
         self._heads = HEADS if "tip.activation" in state else HEADS[:2]
         self.outputs: set[str] = {*self._heads} | (rest.outputs if rest else set())
 
@@ -103,7 +105,8 @@ class PackedModel:
             raise CheckpointError(f"{depth} planes don't fit a net of {self._nets[size].planes}")
         starts = (0, points + 1, points + 4, points + 5, 2 * points + 5)
         found = np.empty((count, starts[len(self._heads)]), np.float32)
-        _forward(self._nets[size], np.ascontiguousarray(planes.reshape(count, depth, points)), found)
+        tokens = self._nets[size] if self._has_tokens else None
+        _forward(self._nets[size], np.ascontiguousarray(planes.reshape(count, depth, points)), found, tokens)
         parts = {head: found[:, starts[at] : starts[at + 1]] for at, head in enumerate(self._heads)}
         return {head: np.ascontiguousarray(part[:, 0] if head == "score" else part) for head, part in parts.items()}
 
@@ -312,11 +315,13 @@ def _round_board(net, step, memory, acts, scales, zeros):  # type: ignore[no-unt
             value = _activate(act, _value(reader, p, o, factors, scale, zero))
             low, high = smaller(low, value), larger(high, value)
             store(target + SIZE * (p * channels + o), value)
-    size, middle = _steps(low, high, 8)
+    size, middle = _steps(low, high, np.int64(8))
     scales[:], zeros[:] = size, middle
     _clear_gaps(net, acts, channels, np.uint8(middle))
     for p in range(memory.points):
-        _round(target + SIZE * p * channels, channels, 8, size, middle, memory.acts + net.places[p] * channels)
+        _round(
+            target + SIZE * p * channels, channels, np.int64(8), size, middle, memory.acts + net.places[p] * channels
+        )
 
 
 @inlined
@@ -466,8 +471,9 @@ def _score_points(step, memory, work, scales, zeros):  # type: ignore[no-untyped
 
 
 @kernel
-def _forward(net, planes, found):  # type: ignore[no-untyped-def]
-    """Write the outputs (B, outputs) float32 of ``planes`` (B, P, n²) float32."""
+def _forward(net, planes, found, tokens=None):  # type: ignore[no-untyped-def]
+    """Write the outputs (B, outputs) float32 of ``planes`` (B, P, n²) float32. ``tokens`` is ``net`` for one with steps
+    of a transformer, else None, and Numba compiles nothing for them."""
     points = net.size * net.size
     acts, sums = np.empty(net.room * net.apart, np.uint8), np.empty((points + SLACK) * net.outputs, np.int32)
     work, scales, zeros = np.empty(net.work, np.float32), np.empty(points, np.float32), np.empty(points, np.float32)
@@ -493,21 +499,22 @@ def _forward(net, planes, found):  # type: ignore[no-untyped-def]
                 _round_rows(net, step, memory, scales, zeros)
             elif code == ADD:
                 _add(step, memory, scales, zeros)
-            elif code == RMS:
-                _mean_squares(step, memory, net.numbers[step.shift], scales, zeros)
-            elif code == QKV:
-                _split_heads(step, memory, work, scales, zeros)
-            elif code == ATTEND:
-                _attend(step, memory)
             elif code == POOL:
                 _pool(step, memory, scales, zeros)
             elif code == DENSE:
                 _dense(step, memory, work)
             elif code == POINTS:
                 _score_points(step, memory, work, scales, zeros)
-            else:  # PLANES
+            elif code == PLANES:
                 _write_planes(net, step, planes[i], acts, work)
                 scales[:], zeros[:] = np.float32(1 / INPUT), np.float32(0)
+            elif tokens is not None:
+                if code == RMS:
+                    _mean_squares(step, memory, net.numbers[step.shift], scales, zeros)
+                elif code == QKV:
+                    _split_heads(step, memory, work, scales, zeros)
+                else:  # ATTEND
+                    _attend(step, memory)
         for o in range(found.shape[1]):
             found[i, o] = work[net.answer + o]
     sums[0] = 0  # or Numba would free them as soon as their address is taken

@@ -89,15 +89,15 @@ def choose_root(nodes, root, slot, params):
     halving, visits under way counted, that with the highest noise + logit + scaled result."""
     moves = 0
     done = np.int64(0)
-    for child in children_of(nodes, slot, 0):
+    for child in children_of(nodes, slot, np.int64(0)):
         if nodes.visits[slot, child] != FORBIDDEN:
             moves += nodes.prior[slot, child] > 0
             done += nodes.visits[slot, child] + nodes.pending[slot, child]
     considered = min(np.int64(params.gumbel_sample_size), np.int64(moves))
     wanted = considered_visits(considered, np.int64(root.simulations), done)
-    mixed, scale, _ = _completion(nodes, slot, 0, params)
+    mixed, scale, _ = _completion(nodes, slot, np.int64(0), params)
     best, best_score, fits = np.int64(-1), np.float32(0), False
-    for child in children_of(nodes, slot, 0):
+    for child in children_of(nodes, slot, np.int64(0)):
         if nodes.visits[slot, child] == FORBIDDEN:
             continue
         score = _score(nodes, root, slot, child, mixed, scale)
@@ -146,9 +146,9 @@ def draw_gumbel(roots, slot, moves, scale):
 @kernel
 def best_move(nodes, roots, slot, params):
     """The child to play, or -1: of the root's most visited ones that with the highest noise + logit + scaled result."""
-    mixed, scale, _ = _completion(nodes, slot, 0, params)
+    mixed, scale, _ = _completion(nodes, slot, np.int64(0), params)
     best, best_score = np.int64(-1), np.float32(0)
-    for child in children_of(nodes, slot, 0):
+    for child in children_of(nodes, slot, np.int64(0)):
         visits = nodes.visits[slot, child]
         if visits == FORBIDDEN:
             continue
@@ -162,10 +162,10 @@ def best_move(nodes, roots, slot, params):
 def improved_policy(boards, nodes, slot, params, shares):
     """Write to ``shares`` (size² + 1,) the softmax of logit + scaled result over the root's children (equation 11)."""
     shares[:] = 0
-    mixed, scale, highest = _completion(nodes, slot, 0, params)
+    mixed, scale, highest = _completion(nodes, slot, np.int64(0), params)
     unvisited = np.exp(scale * (mixed - highest))  # once: it takes long, and most moves are unvisited
     total = np.float32(0)
-    for child in children_of(nodes, slot, 0):
+    for child in children_of(nodes, slot, np.int64(0)):
         if nodes.visits[slot, child] != FORBIDDEN:
             weight = _weight(nodes, slot, child, unvisited, scale, highest)
             p = np.int64(nodes.point[slot, child])

@@ -57,7 +57,7 @@ def answering_playout(board, colour, last, state, when, time):
         taken = np.int64(0)
         if chosen:
             before = np.int64(board.empty_count)
-            place(board, chosen, colour, False)
+            place(board, chosen, colour, np.bool_(False))
             taken = np.int64(board.empty_count) - before + 1
             if when[U(chosen)] == 0:
                 when[U(chosen)] = 2 * (time + moves) + colour - 1

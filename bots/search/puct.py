@@ -62,11 +62,17 @@ class Leaves(NamedTuple):
         return cls(np.zeros(batch, np.int64), paths, np.zeros(batch, np.int64), Positions.empty(batch, has_past))
 
 
+def select_options(params: PuctParams, leaves: Leaves) -> tuple[PuctParams | None, Leaves | None]:
+    """The arguments ``gumbel`` and ``past`` of ``select_leaves``."""
+    return params if params.gumbel else None, leaves if len(leaves.positions.earlier) else None
+
+
 @inlined
-def _select(nodes, root, slot, node, params):
+def _select(nodes, root, slot, node, params, gumbel):
     """The child with the highest Q + U, or that of ``gumbel``; -1 when all are forbidden or no score is a number."""
-    if params.gumbel:
-        return choose_inside(nodes, slot, node, params) if node else choose_root(nodes, root, slot, params)
+    if gumbel is not None:
+        if params.gumbel:
+            return choose_inside(nodes, slot, node, params) if node else choose_root(nodes, root, slot, params)
     family = tree.children_of(nodes, slot, node)
     explored = np.float32(0)
     for child in family:
@@ -98,7 +104,7 @@ def _select(nodes, root, slot, node, params):
 def _is_decided(nodes, slot, budget):
     """Whether no other child can overtake the most visited one within the root's ``budget``."""
     most = second = 0
-    for child in tree.children_of(nodes, slot, 0):
+    for child in tree.children_of(nodes, slot, np.int64(0)):
         visits = nodes.visits[slot, child]
         if visits > most:
             most, second = visits, most
@@ -116,12 +122,13 @@ def _back_up(nodes, slot, path, depth, mover, result):
 
 
 @kernel
-def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params, leaves):
+def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params, leaves, gumbel=None, past=None):
     """Walk down each slot's tree to ``leaves`` that need the net, and return how many; 0 when every slot has its
     visits: ``budget`` or its root's own, if that is lower. A slot gets ``per_game``, or fewer when a walk ends where
-    one of them waits already. Simulations that end in a finished game are backed up at once."""
+    one of them waits already. Simulations that end in a finished game are backed up at once. ``gumbel`` and ``past``
+    are those of ``select_options``: for None, Numba compiles nothing of what is only for them."""
     positions = leaves.positions
-    count = 0
+    count = np.int64(0)
     for s in range(slots.shape[0]):
         slot = slots[s]
         root = roots[slot]
@@ -136,9 +143,9 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params,
             colour, passes = np.int64(root.colour), np.int64(root.passes)
             node = child = np.int64(0)
             path[0] = 0
-            depth, is_allowed = 1, True
+            depth, is_allowed = np.int64(1), True
             while passes < 2 and nodes.first[slot, node] >= 0 and depth <= tree.MAX_DEPTH:
-                child = _select(nodes, root, slot, node, params)
+                child = _select(nodes, root, slot, node, params, gumbel)
                 if child < 0:
                     break
                 p, is_allowed = tree.play_child(board, root, hashes, nodes, slot, child, colour, depth)
@@ -167,11 +174,12 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params,
             positions.symmetries[count] = 0
             if params.symmetries:
                 root.random = next_random(root.random)
-                positions.symmetries[count] = below(root.random, 8)
+                positions.symmetries[count] = below(root.random, np.int64(8))
             positions.komis[count] = root.komi
             positions.rules[count] = root.rules
-            if positions.earlier.shape[0]:
-                _write_past(boards, root, hashes, nodes, slot, path, depth, positions, count)
+            if past is not None:
+                if positions.earlier.shape[0]:
+                    _write_past(boards, root, hashes, nodes, slot, path, depth, positions, count)
             for age in range(HISTORY):  # the last moves: those of the path, then the game's
                 step = depth - 1 - age
                 if step > 0:
@@ -255,7 +263,7 @@ def _expand(board, root, nodes, slot, node, colour, passes, logits, table):
     if passes and used > first and tree.is_won(board, root, 3 - colour):
         passing = np.float32(-np.inf)
     top = max(top, passing)
-    tree.add_child(nodes, slot, used, 0, passing)
+    tree.add_child(nodes, slot, used, np.int16(0), passing)
     used += 1
     total = np.float32(0)
     for child in range(first, used):
@@ -270,12 +278,31 @@ def _expand(board, root, nodes, slot, node, colour, passes, logits, table):
     nodes.children[slot, node] = used - first
 
 
+@inlined
+def _mix_rollouts(board, root, owners, colour, last, params, result):
+    """A result for Black, mixed with those of rollouts by their weight (lambda) on so full a board."""
+    points = np.int64(board.side) * np.int64(board.side)
+    occupied = (points - np.int64(board.empty_count)) / points
+    risen = min(1.0, max(0.0, 1.0 - (params.rollouts_full - occupied) / RISE))
+    weight = np.float32(params.rollout_weight * risen)
+    if weight == 0:
+        return result
+    scratch, when = np.empty(1, BOARD), np.zeros(CELLS, np.uint16)
+    total, state = np.float32(0), root.random
+    for _ in range(ROLLOUTS):
+        scratch[0] = board
+        margin, _, state = answering_playout(scratch[0], colour, last, state, when, 1)
+        tree.count_ownership(scratch[0], owners)
+        total += tree.result_of(scratch[0], root, margin)
+    root.random = state
+    return (np.float32(1) - weight) * result + weight * total / np.float32(ROLLOUTS)
+
+
 @kernel
-def expand_leaves(roots, nodes, owners, params, tables, leaves, count, logits, win_rates):
+def expand_leaves(roots, nodes, owners, params, tables, leaves, count, logits, win_rates, rollouts=None):
     """Take the net's answer for the first ``count`` leaves: children with priors, rollouts, and results backed up.
-    ``logits`` (batch, size² + 1) are in each leaf's turned coordinates; ``win_rates`` (batch,) of its side to move."""
-    scratch = np.empty(1, BOARD)
-    when = np.zeros(CELLS, np.uint16)
+    ``logits`` (batch, size² + 1) are in each leaf's turned coordinates; ``win_rates`` (batch,) of its side to move.
+    ``rollouts`` is ``params`` where they may have a weight, else None."""
     capacity = nodes.visits.shape[1]
     for i in range(count):
         slot = leaves.slots[i]
@@ -292,21 +319,9 @@ def expand_leaves(roots, nodes, owners, params, tables, leaves, count, logits, w
         else:
             nodes.first[slot, node] = tree.UNEXPANDED
         result = win_rates[i] if colour == 1 else np.float32(1) - win_rates[i]
-        points = np.int64(board.side) * np.int64(board.side)
-        occupied = (points - np.int64(board.empty_count)) / points
-        risen = min(1.0, max(0.0, 1.0 - (params.rollouts_full - occupied) / RISE))
-        weight = np.float32(params.rollout_weight * risen)  # lambda
-        if weight > 0:
-            total = np.float32(0)
-            state = root.random
+        if rollouts is not None:
             last = np.int64(nodes.point[slot, node]) if depth > 1 else np.int64(root.last)
-            for _ in range(ROLLOUTS):
-                scratch[0] = board
-                margin, _, state = answering_playout(scratch[0], colour, last, state, when, 1)
-                tree.count_ownership(scratch[0], owners, slot)
-                total += tree.result_of(scratch[0], root, margin)
-            root.random = state
-            result = (np.float32(1) - weight) * result + weight * total / np.float32(ROLLOUTS)
+            result = _mix_rollouts(board, root, owners[slot], colour, last, rollouts, result)
         for j in range(depth):
             nodes.pending[slot, path[j]] -= 1
         _back_up(nodes, slot, path, depth, 3 - np.int64(root.colour), result)

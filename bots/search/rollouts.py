@@ -375,7 +375,7 @@ def place_and_mark(board, p, colour, groups, stale, waiting):
         if board.colour[U(p + step)] == colour:
             weak |= groups[U(board.head[U(p + step)])] & 7 < 3
     before = np.int64(board.empty_count)
-    place(board, p, colour, False)
+    place(board, p, colour, np.bool_(False))
     end = np.int64(board.empty_count)
     captured = end - before + 1
     _mark_around_stale(board, p, stale, waiting)

@@ -99,7 +99,7 @@ ROOT = np.dtype(
 @kernel
 def clear_tree(nodes, roots, slot):
     """Forget all but a root without visits."""
-    add_child(nodes, slot, 0, 0, 1)
+    add_child(nodes, slot, np.int64(0), np.int16(0), np.float32(1))
     roots[slot].used = 1
 
 
@@ -155,7 +155,7 @@ def kept_nodes(nodes, slot, point, kept):
     ``first`` and ``children`` are to be moved by them; returns how many, 0 when that child isn't known."""
     used = 0
     if nodes.first[slot, 0] >= 0:
-        for child in children_of(nodes, slot, 0):
+        for child in children_of(nodes, slot, np.int64(0)):
             if nodes.point[slot, child] == point and nodes.visits[slot, child] > 0:
                 kept[0] = child
                 used = 1
@@ -194,19 +194,19 @@ def is_won(board, root, colour):
 
 
 @inlined
-def count_ownership(board, owners, row):
-    """Count whose each point is at the end of a playout, in a row of ``owners``; see ``TreePool``."""
-    owners[row, 0] += 1
+def count_ownership(board, owners):
+    """Count whose each point is at the end of a playout, in ``owners`` (CELLS,) of a tree; see ``TreePool``."""
+    owners[0] += 1
     for first in range(WIDTH + 1, WIDTH * (board.side + 1), WIDTH):  # of each line
         for p in range(first, first + board.side):
             colour = np.int64(board.colour[U(p)])
             if colour == 1:
-                owners[row, p] += 1
+                owners[p] += 1
             elif colour == 2:
-                owners[row, p] -= 1
+                owners[p] -= 1
             elif colour == 0:
                 around = np.int64(board.around[U(p)])
-                owners[row, p] += int(((around >> 4) & 15) == 4) - int(((around >> 8) & 15) == 4)
+                owners[p] += int(((around >> 4) & 15) == 4) - int(((around >> 8) & 15) == 4)
 
 
 @kernel
@@ -215,7 +215,7 @@ def best_child(nodes, roots, slot):
     best = np.int64(-1)
     ties = 0
     state = roots[slot].random
-    for i in children_of(nodes, slot, 0):
+    for i in children_of(nodes, slot, np.int64(0)):
         if nodes.visits[slot, i] == FORBIDDEN:
             continue
         if best >= 0:
@@ -242,7 +242,8 @@ def set_root(roots, slot, colour, passes, last, rules, positions, komi, seed, re
     root.positions = positions
     root.random = seeded(seed)
     root.budget = UNLIMITED
-    root.recent[:] = recent
+    for age in range(HISTORY):  # an assignment of slices takes two seconds to compile
+        root.recent[age] = recent[age]
 
 
 class TreePool:

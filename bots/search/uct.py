@@ -155,7 +155,7 @@ def _simulate(board, root, hashes, nodes, owners, slot, params, path, when, stat
     previous = np.int64(point_of(board, root.recent[1])) if has_previous else np.int64(0)  # the last move but one
     node = np.int64(0)
     path[0] = 0
-    depth = 1
+    depth = np.int64(1)
     while passes < 2 and depth <= tree.MAX_DEPTH:
         if nodes.first[slot, node] < 0:
             is_full = root.used + board.empty_count + 1 > nodes.visits.shape[1]
@@ -182,7 +182,7 @@ def _simulate(board, root, hashes, nodes, owners, slot, params, path, when, stat
         points = np.int64(area_score(board))
     else:
         points, _, state = answering_playout(board, colour, last, state, when, depth)
-    tree.count_ownership(board, owners, slot)
+    tree.count_ownership(board, owners[slot])
     result = tree.result_of(board, root, points)  # for Black
     mover = 3 - np.int64(root.colour)
     for i in range(depth):

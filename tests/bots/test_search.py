@@ -143,8 +143,8 @@ def test_leaves_are_encoded_as_the_same_positions_of_a_game(rules: str, played: 
     slots = trees.slots_of(games, earlier=True)
     leaves, planes = puct.Leaves.empty(8, has_past=True), np.empty((8, encoder.planes, 25), np.float32)
     tables, known = symmetry_table(5), (trees.boards, trees.roots, trees.hashes, trees.nodes)
-    depths, superkos = set(), 0
-    while count := puct.select_leaves(*known, slots, 120, 4, params, leaves):
+    depths, superkos, options = set(), 0, puct.select_options(params, leaves)
+    while count := puct.select_leaves(*known, slots, 120, 4, params, leaves, *options):
         encoder.encode(leaves.positions, count, planes)
         for leaf in range(count):
             slot = leaves.slots[leaf]
@@ -156,7 +156,7 @@ def test_leaves_are_encoded_as_the_same_positions_of_a_game(rules: str, played: 
             depths.add(int(leaves.depths[leaf]))
             superkos += expected[6].sum() > (game.board.ko_point is not None)
         found = stone_counter(planes[:count])
-        puct.expand_leaves(trees.roots, trees.nodes, trees.owners, params, tables, leaves, count, *found)
+        puct.expand_leaves(trees.roots, trees.nodes, trees.owners, params, tables, leaves, count, *found, params)
     assert {1, 2, 3, 4} <= depths and (played < 24 or rules == "japanese" or superkos)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import process_time
 
 import pytest
 from helpers.reference import random_game
@@ -207,20 +206,6 @@ def test_what_is_refused_and_why(reason: str) -> None:
             read_sgf(text)
         assert str(refused.value).partition(": ")[0] == reason, text[:80]
         assert "\n" not in str(refused.value)
-
-
-def test_many_variations_take_no_more_time_than_they_must() -> None:
-    head = "(;SZ[9];B[ee]C[a ) \\] (;]"
-
-    def seconds_of(count: int) -> float:
-        start = process_time()
-        assert len(read_sgf(f"{head}{'(;W[aa])' * count})").moves) == 2
-        with pytest.raises(RecordError, match="twice in a row"):
-            read_sgf(f"{head}{'(;W[aa]' * count}{')' * count})")
-        return process_time() - start
-
-    few = min(seconds_of(1_500) for _ in range(3))
-    assert seconds_of(15_000) < 40 * few  # ten times as many take ten times as long; a hundred times would be too long
 
 
 # --- Files and archives of many games ---
