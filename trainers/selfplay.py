@@ -25,7 +25,7 @@ import numpy as np
 
 from arena.go.coords import symmetry_table
 from arena.go.game import Rules
-from arena.go.kernels import area_score
+from arena.go.kernels import area_of
 from arena.go.planes import Encoder, Positions
 from arena.match.openings import Opening
 from bots.search.puct import Leaves, PuctParams, expand_leaves
@@ -152,7 +152,8 @@ class SelfPlayGames:
         passing, games = self._rules.size**2, self._games
         for slot in slots[~games.playing[slots]].tolist():
             moves, komi = games.moves[slot, : games.lengths[slot]].copy(), float(games.komis[slot])
-            margin, is_sound = float(area_score(games.boards[slot])) - komi, moves[-2:].tolist() == [passing, passing]
+            margin = float(area_of(games.boards[slot : slot + 1])) - komi
+            is_sound = moves[-2:].tolist() == [passing, passing]
             count = games.counts[slot]
             plies, levels, rates = (each[slot, :count].copy() for each in (games.plies, games.levels, games.win_rates))
             game = PlayedGame(int(self._numbers[slot]), moves, komi, margin, is_sound, plies, levels, rates)

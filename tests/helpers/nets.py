@@ -144,7 +144,9 @@ def run_search(trees: Any, slots: Any, size: int, net: Net, visits: int, params:
     leaves = puct.Leaves.empty(len(slots) * per_game)
     planes = np.empty((len(slots) * per_game, ENCODER.planes, size * size), np.float32)
     tables, known = symmetry_table(size), (trees.boards, trees.roots, trees.hashes, trees.nodes)
-    while count := puct.select_leaves(*known, slots, visits, per_game, params, leaves, *puct.select_options(params, leaves)):
+    while count := puct.select_leaves(
+        *known, slots, visits, per_game, params, leaves, *puct.select_options(params, leaves)
+    ):
         ENCODER.encode(leaves.positions, count, planes)
         found = net(planes[:count])
         puct.expand_leaves(trees.roots, trees.nodes, trees.owners, params, tables, leaves, count, *found, params)
