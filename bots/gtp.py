@@ -67,7 +67,7 @@ class Config:
     log: str = setting("", "file to which the engine's stderr is appended; empty keeps only its end, in memory")
 
 
-class Refusal(BotFault):
+class ErrorResponse(BotFault):
     """The engine answered a command with an error."""
 
 
@@ -108,7 +108,7 @@ def _find(program: str, config: Config) -> str | None:
 class Engine:
     """One engine process and the conversation with it, a command at a time.
 
-    After any fault but a Refusal the conversation is out of step, and only ``stop`` may be called.
+    After any fault but a ErrorResponse the conversation is out of step, and only ``stop`` may be called.
     """
 
     def __init__(self, config: Config, setting: str = "command"):
@@ -149,7 +149,7 @@ class Engine:
     def ask(self, command: str, deadline: float) -> str:
         """The text of the answer, without its sign. ``deadline`` is a time of ``running_clock``.
 
-        Raises Refusal on an error answer; BotTimeout; BotFault when the engine ended or talks without answering.
+        Raises ErrorResponse on an error answer; BotTimeout; BotFault when the engine ended or talks without answering.
         """
         self._listen(0)
         self._unread.clear()  # what it wrote unasked
@@ -165,7 +165,7 @@ class Engine:
                 answer.append(first)
         text = "\n".join(answer)
         if sign == "?":
-            raise Refusal(self._describe(f"refuses {quoted(command)}: {quoted(text)}"))
+            raise ErrorResponse(self._describe(f"refuses {quoted(command)}: {quoted(text)}"))
         return text
 
     def write(self, text: str, deadline: float) -> None:
@@ -306,7 +306,7 @@ class GtpBot(Bot):
         answers = dict.fromkeys(("name", "version", "list_commands"), "")
         try:
             for command in answers:
-                with suppress(Refusal):
+                with suppress(ErrorResponse):
                     answers[command] = engine.ask(command, deadline)
         except BotFault as fault:
             self._stop()
@@ -376,7 +376,7 @@ class GtpBot(Bot):
         return list(self._report[0])
 
     def ask(self, command: str) -> None:
-        """Give a command between games. Raises Refusal, BotTimeout or BotFault; the engine is stopped then."""
+        """Give a command between games. Raises ErrorResponse, BotTimeout or BotFault; the engine is stopped then."""
         with self._running() as engine:
             self._game = None
             engine.ask(command, running_clock() + self.startup)
@@ -386,7 +386,7 @@ class GtpBot(Bot):
     def _ask_if_known(self, engine: Engine, command: str, deadline: float) -> None:
         """Send a command if the engine lists it. A refusal is ignored: the referee judges moves and clocks anyway."""
         if command.partition(" ")[0] in self._commands:
-            with suppress(Refusal):
+            with suppress(ErrorResponse):
                 engine.ask(command, deadline)
 
     def _set_up(self, engine: Engine, game: Game, limits: Limits, deadline: float) -> None:
@@ -435,7 +435,7 @@ class GtpBot(Bot):
         if SEARCH in self._commands:
             try:
                 lines = engine.ask(f"{SEARCH} {letter} {INTERVAL} ownership true", deadline).splitlines()
-            except Refusal:
+            except ErrorResponse:
                 self._commands -= {SEARCH}  # it may not refuse the plain command
             else:
                 if reports := [line for line in lines if line.startswith("info ")]:
@@ -506,7 +506,7 @@ def check(config: Config, size: int) -> str:
             try:
                 bot.ask(command)
             except BotFault as fault:
-                advice = f"; it can't play {words}" if isinstance(fault, Refusal) else ""
+                advice = f"; it can't play {words}" if isinstance(fault, ErrorResponse) else ""
                 raise ConfigError(f"{fault}{advice}") from None
         return bot.name
 

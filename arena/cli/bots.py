@@ -98,7 +98,7 @@ def check(
       arena check gnugo alphago --size 19
       arena check "gtp:command=gnugo --mode gtp"
     """
-    from arena.contract.finding import Verdict
+    from arena.contract.finding import StepStatus
     from arena.match.check import probe
     from arena.report.progress import show_check
     from arena.report.style import Console
@@ -106,7 +106,7 @@ def check(
     registry, console, rules = registry_of(config, results), Console(), read_rules(terms)
     players = [registry.resolve(name) for name in bots]
     verdicts = [show_check(player.name, probe(player, rules), console) for player in players]
-    if Verdict.FAILED in verdicts:
+    if StepStatus.FAILED in verdicts:
         raise typer.Exit(1)
 
 
@@ -228,11 +228,11 @@ def doctor(results: Results = RESULTS, config: ConfigFile = None) -> None:
     Example:
       arena doctor
     """
-    from arena.contract.finding import Verdict
+    from arena.contract.finding import StepStatus
     from arena.report.progress import show_check
     from arena.report.style import Console
     from arena.results.doctor import examine
 
     findings = examine(results, config or (CONFIG if CONFIG.exists() else None))
-    if show_check("arena doctor", findings, Console()) is Verdict.FAILED:
+    if show_check("arena doctor", findings, Console()) is StepStatus.FAILED:
         raise typer.Exit(1)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Verdict(StrEnum):
+class StepStatus(StrEnum):
     """The result of a step. A note is not a fault: everything works, but the user should know."""
 
     OK = "ok"
@@ -17,6 +17,6 @@ class Finding:
     """What one step found, in a line; ``details`` belong below it: a traceback, or what to do."""
 
     step: str
-    verdict: Verdict
+    status: StepStatus
     text: str
     details: str = ""

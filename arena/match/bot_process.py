@@ -211,7 +211,11 @@ class BotProcess(Bot):
             self._connection.send_bytes(pickle.dumps(request, pickle.HIGHEST_PROTOCOL))
         except OSError:
             raise self._gone(self._death()) from None
-        return self._receive(seconds)
+        answer = self._receive(seconds)
+        with suppress(OSError):  # the bot may have removed it
+            if os.stat(self._stderr).st_size > LONGEST_OUTPUT:
+                os.truncate(self._stderr, 0)
+        return answer
 
     def _position(self, game: Game) -> tuple[Any, ...]:
         """The key of a game, the moves that its process doesn't have, and how it began where that is new."""

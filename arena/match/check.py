@@ -10,7 +10,7 @@ from time import monotonic
 from arena import ArenaError
 from arena.contract.adjudication import OFF
 from arena.contract.bot import describe_error
-from arena.contract.finding import Finding, Verdict
+from arena.contract.finding import Finding, StepStatus
 from arena.go.game import Ending, Rules
 from arena.go.record import GameRecord
 from arena.match.crew import Crew
@@ -39,9 +39,9 @@ def probe(player: Player, rules: Rules) -> Iterator[Finding]:
                 records += [record for record in update.records if isinstance(record, GameRecord)]
                 if not is_running and (records or update.snapshots):
                     is_running = True
-                    yield Finding("start", Verdict.OK, f"{_about(player)}, in {monotonic() - started:.1f} s")
+                    yield Finding("start", StepStatus.OK, f"{_about(player)}, in {monotonic() - started:.1f} s")
     except ArenaError as error:
-        yield Finding("start", Verdict.FAILED, describe_error(error))
+        yield Finding("start", StepStatus.FAILED, describe_error(error))
         return
     yield _judge(player, records[0])
 
@@ -61,7 +61,7 @@ def _judge(player: Player, record: GameRecord) -> Finding:
         reason = record.reason.removeprefix(f"{player.name}: ")
         if outcome.ending is Ending.TIME and player.limits.deadline is None:
             reason += f"; if it is slow, give it longer: {player.name}@deadline=60"
-        return Finding("game", Verdict.FAILED, reason, "" if player.bot_kind.external else record.fault_details)
+        return Finding("game", StepStatus.FAILED, reason, "" if player.bot_kind.external else record.fault_details)
     words = f"{len(record.moves)} legal moves"
     words += f", {(record.black_seconds + record.white_seconds) / max(1, len(record.moves)):.2f} s each"
     if seconds := [stats.seconds for stats in record.facts if stats.seconds is not None]:
@@ -70,5 +70,5 @@ def _judge(player: Player, record: GameRecord) -> Finding:
     if reported := [name for name, values in columns if any(value is not None for value in values)]:
         words += f"; reports {', '.join(reported)}"
     if outcome.ending is Ending.MOVE_LIMIT:
-        return Finding("game", Verdict.OK, words)
-    return Finding("game", Verdict.NOTE, f"{words}; it ended early: {outcome.ending}")
+        return Finding("game", StepStatus.OK, words)
+    return Finding("game", StepStatus.NOTE, f"{words}; it ended early: {outcome.ending}")

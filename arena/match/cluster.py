@@ -31,7 +31,7 @@ from arena.go.record import GameRecord
 from arena.match.crew import Crew, Update, bots_and_boards, delay_signals
 from arena.match.journal import Assignment, Journals, continued
 from arena.match.schedule import Pairing
-from arena.match.worker import CARDS, Snapshot
+from arena.match.worker import CARDS, BoardSnapshot
 from arena.players.player import Player
 
 AUTO = "auto"  # the address of this machine's cluster
@@ -322,7 +322,7 @@ class Cluster(Nodes):
         self.look()
         if not self._is_finishing:
             self._assign_games()
-        records, snapshots = list[Any](), list[Snapshot]()
+        records, snapshots = list[Any](), list[BoardSnapshot]()
         for node, update in self.wait(seconds):
             records += self._note(node, update)
             snapshots += update.snapshots

@@ -27,7 +27,7 @@ from arena.match.bot_process import exit_words
 from arena.match.journal import Assignment, Journals, continued
 from arena.match.process import is_stopped, start_method, starting_processes
 from arena.match.schedule import Pairing
-from arena.match.worker import READY, Message, SharedState, Snapshot, WorkerSpec, work
+from arena.match.worker import READY, BoardSnapshot, Message, SharedState, WorkerSpec, work
 from arena.players.player import Player
 from arena.system import allow_open_files
 
@@ -56,7 +56,7 @@ class Update:
     """
 
     records: Sequence[Played] = ()
-    snapshots: Sequence[Snapshot] = ()
+    snapshots: Sequence[BoardSnapshot] = ()
     workers: int = 0
     nodes: Mapping[str, float] | None = None
     news: Sequence[str] = ()
@@ -246,13 +246,13 @@ class Crew:
             records, self._finished = self._finished, []
             return records
 
-    def _receive(self, worker: WorkerProcess) -> list[Snapshot]:
+    def _receive(self, worker: WorkerProcess) -> list[BoardSnapshot]:
         """Read a worker's messages; returns the snapshots. Raises its UserError where it can't build its bots."""
         snapshots = []
         for message in worker.receive():
             if isinstance(message, UserError):
                 raise message
-            if isinstance(message, Snapshot):
+            if isinstance(message, BoardSnapshot):
                 snapshots.append(message)
             elif message == READY:
                 worker.is_ready = self._has_started = True

@@ -24,7 +24,7 @@ from arena.match.crew import Update as Update
 from arena.match.event import Event
 from arena.match.schedule import Pairing
 from arena.match.swiss import Swiss
-from arena.match.worker import Snapshot
+from arena.match.worker import BoardSnapshot
 
 if TYPE_CHECKING:  # not needed for an event on this machine
     from arena.match.cluster import Cluster
@@ -147,7 +147,7 @@ class _Run:
     def _play(self, crew: AnyCrew) -> Generator[Update, None, None]:
         """Play until all games of the crew are stored, the test is decided, or the time for games to end is over."""
         control, updated, finish_by = self._control, monotonic(), inf
-        snapshots: dict[str, Snapshot] = {}
+        snapshots: dict[str, BoardSnapshot] = {}
         try:
             while (crew.is_busy or self._finished) and not self._standings.is_decided and monotonic() < finish_by:
                 crew.pause(control.paused)

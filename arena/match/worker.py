@@ -39,7 +39,7 @@ READY = "ready"  # the message of a worker whose players are built and whose ker
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class BoardSnapshot:
     """One game under way. ``win_rates`` are those of the side that made each move, where it reported one;
     ``ownership`` is size² int8 in per cent, positive for Black, the last that a bot reported."""
 
@@ -49,7 +49,7 @@ class Snapshot:
     ownership: bytes | None = None
 
     @classmethod
-    def at(cls, live: LiveGame) -> Snapshot:
+    def at(cls, live: LiveGame) -> BoardSnapshot:
         return cls(live.pairing, tuple(live.game.moves), tuple(live.win_rates), live.ownership)
 
 
@@ -206,7 +206,7 @@ def _play(
         if not inbox.empty():
             receive_messages()
         if spec.boards == 1:
-            connection.send(Snapshot.at(live))
+            connection.send(BoardSnapshot.at(live))
         if live.spent:
             journal.spend(slots[live.pairing.id], live.spent)
         state.start_call(indexes[player], allowed)
@@ -254,7 +254,7 @@ def _play(
         if monotonic() - reported > SNAPSHOT_SECONDS:
             reported = monotonic()
             for live in loop.live_games:
-                connection.send(Snapshot.at(live))
+                connection.send(BoardSnapshot.at(live))
 
 
 def _listen(connection: Connection, inbox: SimpleQueue[Message]) -> None:

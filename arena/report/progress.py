@@ -24,7 +24,7 @@ from rich.progress import (
 from rich.status import Status
 from rich.text import Text
 
-from arena.contract.finding import Finding, Verdict
+from arena.contract.finding import Finding, StepStatus
 from arena.ratings import EloEstimate, Result, rate
 from arena.report import style
 from arena.report.chart import draw_course, draw_losses
@@ -175,19 +175,19 @@ def draw_ratings(ratings: Sequence[Rating], width: int) -> list[Text]:
 
 # --- Checks ---
 
-SIGNS = {Verdict.OK: "✓", Verdict.NOTE: "!", Verdict.FAILED: "✗"}
+SIGNS = {StepStatus.OK: "✓", StepStatus.NOTE: "!", StepStatus.FAILED: "✗"}
 VERDICTS, STEPS = 11, 10
 
 
-def show_check(name: str, findings: Iterable[Finding], console: Console) -> Verdict:
+def show_check(name: str, findings: Iterable[Finding], console: Console) -> StepStatus:
     """Show what is found as it comes, a line each, and return the worst."""
-    worst = Verdict.OK
+    worst = StepStatus.OK
     console.print(Text(style.sanitize(name), "bold"))
     with console.status(""):
         for found in findings:
-            worst = max(worst, found.verdict, key=list(Verdict).index)
-            ink = "" if found.verdict is Verdict.OK else style.WARNING
-            words = Text(f"  {SIGNS[found.verdict]} {found.verdict}".ljust(VERDICTS), ink)
+            worst = max(worst, found.status, key=list(StepStatus).index)
+            ink = "" if found.status is StepStatus.OK else style.WARNING
+            words = Text(f"  {SIGNS[found.status]} {found.status}".ljust(VERDICTS), ink)
             words.append(found.step.ljust(STEPS), style.LABEL).append(style.sanitize(found.text), "not dim")
             console.print(words)
             for line in found.details.splitlines():  # the terminal breaks what is too long: it can be copied whole

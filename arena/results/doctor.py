@@ -15,15 +15,15 @@ from pathlib import Path
 from arena import CheckpointError, UserError, __version__, plural
 from arena.contract.bot import describe_error
 from arena.contract.code import find_program
-from arena.contract.finding import Finding, Verdict
+from arena.contract.finding import Finding, StepStatus
 
 NEEDED = "numpy numba onnxruntime pandas jinja2 rich textual safetensors sgfmill tomlkit msgspec".split()
 FOR_TRAINING = ("torch", "onnx")
 ENGINES = ("gnugo", "pachi", "katago", "leelaz", "fuego")  # the example of arena.toml has a table for each
 MIN_FREE = 1 << 30  # bytes on the disk of the results
-OK, NOTE, FAILED = Verdict.OK, Verdict.NOTE, Verdict.FAILED
+OK, NOTE, FAILED = StepStatus.OK, StepStatus.NOTE, StepStatus.FAILED
 
-Found = Iterator[tuple[Verdict, str] | tuple[Verdict, str, str]]  # what is found, and what to do about it
+Found = Iterator[tuple[StepStatus, str] | tuple[StepStatus, str, str]]  # what is found, and what to do about it
 
 
 def examine(results: Path, config: Path | None, only: Sequence[str] = ()) -> Iterator[Finding]:
@@ -40,8 +40,8 @@ def examine(results: Path, config: Path | None, only: Sequence[str] = ()) -> Ite
     }
     for step in only or steps:
         try:
-            for verdict, *words in steps[step]():
-                yield Finding(step, verdict, *words)
+            for status, *words in steps[step]():
+                yield Finding(step, status, *words)
         except (UserError, ImportError, OSError) as error:
             yield Finding(step, FAILED, describe_error(error))
 

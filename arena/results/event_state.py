@@ -14,7 +14,7 @@ from arena.match.event import Event
 from arena.match.runner import Update
 from arena.match.schedule import Match
 from arena.match.swiss import Swiss, measured_gaps
-from arena.match.worker import Snapshot
+from arena.match.worker import BoardSnapshot
 from arena.results.league import RatingPoint, elo_of
 
 GAMES_FOR_ESTIMATE = 4
@@ -39,7 +39,7 @@ RATING_SHARE = 0.05
 class LiveBoard:
     """A board and the game on it: its latest snapshot, and its record and the time once it is over."""
 
-    game: Snapshot
+    game: BoardSnapshot
     record: GameRecord | None = None
     ended: float = inf
 
@@ -134,7 +134,7 @@ class EventState:
         met = self.standings.meetings(pairing.black, pairing.white).games
         return closeness + len(moves) / self.event.terms.rules.size**2 + 1 / (1 + met)
 
-    def _place_snapshot(self, snapshot: Snapshot) -> None:
+    def _place_snapshot(self, snapshot: BoardSnapshot) -> None:
         """Show the snapshot on its game's board. A new game takes the board of a finished game (the watched board last,
         and not before it was seen for a while), or a new board."""
         places = {board.game.pairing.id: at for at, board in enumerate(self.boards)}

@@ -20,7 +20,7 @@ from arena.go.record import GameRecord
 from arena.match.event import Event as AnyEvent
 from arena.match.runner import Update
 from arena.match.schedule import Match, Pairing, Terms, Tournament
-from arena.match.worker import Snapshot
+from arena.match.worker import BoardSnapshot
 from arena.players.player import Player
 from arena.report.style import Console
 
@@ -119,11 +119,11 @@ def snapshot_of(
     moves: str,
     win_rates: tuple[float | None, ...] = (),
     ownership: bytes | None = None,
-) -> Snapshot:
+) -> BoardSnapshot:
     """A look at a game after moves such as ``"E5 C3"``."""
     pairing = game if isinstance(game, Pairing) else pairings_of(event)[game]
     played = tuple(move_from_gtp(word, event.terms.rules.size) for word in moves.split())
-    return Snapshot(pairing, played, win_rates or (None,) * len(played), ownership)
+    return BoardSnapshot(pairing, played, win_rates or (None,) * len(played), ownership)
 
 
 def records_of(match: Match, numbers: range, winner: str | None = "sl") -> tuple[GameRecord, ...]:

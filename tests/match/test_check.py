@@ -11,7 +11,7 @@ from helpers.processes import SCRIPTED, end, pids
 from helpers.scripted_bots import scripted
 
 from arena.contract.bot import Limits
-from arena.contract.finding import Verdict
+from arena.contract.finding import StepStatus
 from arena.go.game import Rules
 from arena.match.check import probe
 from arena.players.player import Player
@@ -27,20 +27,20 @@ def engine(mode: str, log: Path, more: str = "") -> Player:
 
 
 @pytest.mark.parametrize(
-    ("mode", "more", "size", "step", "verdict", "reason"),
+    ("mode", "more", "size", "step", "status", "reason"),
     [
-        ("mute", ",startup=0.5", 9, "start", Verdict.FAILED, "no answer to 'name'"),
-        ("small", "", 13, "start", Verdict.FAILED, "unacceptable size"),
-        ("illegal", "", 9, "game", Verdict.FAILED, "illegal move 2: A1 is taken"),
-        ("family", "@deadline=0.3", 9, "game", Verdict.FAILED, "no answer to 'genmove b' in 0.3 s"),
-        ("resign", "", 9, "game", Verdict.NOTE, "ended early: resign"),
+        ("mute", ",startup=0.5", 9, "start", StepStatus.FAILED, "no answer to 'name'"),
+        ("small", "", 13, "start", StepStatus.FAILED, "unacceptable size"),
+        ("illegal", "", 9, "game", StepStatus.FAILED, "illegal move 2: A1 is taken"),
+        ("family", "@deadline=0.3", 9, "game", StepStatus.FAILED, "no answer to 'genmove b' in 0.3 s"),
+        ("resign", "", 9, "game", StepStatus.NOTE, "ended early: resign"),
     ],
 )
 def test_an_engine_with_a_fault_fails_and_leaves_no_process(
-    tmp_path: Path, mode: str, more: str, size: int, step: str, verdict: Verdict, reason: str
+    tmp_path: Path, mode: str, more: str, size: int, step: str, status: StepStatus, reason: str
 ) -> None:
     *_, last = probe(engine(mode, tmp_path / "log", more), Rules.preset("cgos", size))
-    assert (last.step, last.verdict) == (step, verdict)
+    assert (last.step, last.status) == (step, status)
     assert reason in last.text and "\n" not in last.text
     assert end(pids(tmp_path / "log"))
 
@@ -56,7 +56,7 @@ def test_an_engine_with_a_fault_fails_and_leaves_no_process(
 )
 def test_a_bot_that_takes_its_process_down_harms_nobody(kind: str, step: str, reason: str) -> None:
     *_, last = probe(replace(scripted(kind, at=2), limits=Limits(deadline=2.0)), NINE)
-    assert (last.step, last.verdict) == (step, Verdict.FAILED)
+    assert (last.step, last.status) == (step, StepStatus.FAILED)
     assert reason in last.text
     assert kind != "CRASH" or ("Traceback" in last.details and "scripted_bots.py" in last.details)
 

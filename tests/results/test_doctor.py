@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from helpers.commandline import ROOT, arena
 
-from arena.contract.finding import Finding, Verdict
+from arena.contract.finding import Finding, StepStatus
 from arena.players.registry import Registry
 from arena.results.doctor import examine
 from arena.results.store import Store
 
-OK, NOTE, FAILED = Verdict.OK, Verdict.NOTE, Verdict.FAILED
+OK, NOTE, FAILED = StepStatus.OK, StepStatus.NOTE, StepStatus.FAILED
 
 
 def findings(folder: Path, *steps: str, config: str | None = None) -> list[Finding]:
@@ -38,7 +38,7 @@ def test_damaged_results_fail_and_sound_ones_are_counted(tmp_path: Path) -> None
     with Store.open(path, write=True):
         pass
     (sound,) = findings(tmp_path, "results")
-    assert sound.verdict is OK and "0 games of 0 events, sound" in sound.text
+    assert sound.status is OK and "0 games of 0 events, sound" in sound.text
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA journal_mode = DELETE")
         page = database.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'games_of_event'").fetchone()[0]
@@ -46,7 +46,7 @@ def test_damaged_results_fail_and_sound_ones_are_counted(tmp_path: Path) -> None
     content[(page - 1) * 4096] = 2  # a page of an index that says it is of another kind
     path.write_bytes(content)
     (broken,) = findings(tmp_path, "results")
-    assert broken.verdict is FAILED and "damaged" in broken.text
+    assert broken.status is FAILED and "damaged" in broken.text
 
 
 def test_a_config_is_read_and_nothing_in_it_is_started(tmp_path: Path) -> None:
@@ -58,16 +58,16 @@ def test_a_config_is_read_and_nothing_in_it_is_started(tmp_path: Path) -> None:
         '[bots.lost]\nkind = "policy"\ncheckpoint = "none"\n[tournaments.league]\nbots = ["sl", "slx", "corner"]\n'
     )
     first, lost, league = findings(tmp_path, "config", config=config)
-    assert first.verdict is OK and "3 bots, 1 tournament;" in first.text
-    assert lost.verdict is FAILED and lost.text.startswith("[bots.lost]: no checkpoint 'none'")
-    assert league.verdict is FAILED and "[tournaments.league]: unknown bot 'slx'; did you mean 'sl'?" in league.text
+    assert first.status is OK and "3 bots, 1 tournament;" in first.text
+    assert lost.status is FAILED and lost.text.startswith("[bots.lost]: no checkpoint 'none'")
+    assert league.status is FAILED and "[tournaments.league]: unknown bot 'slx'; did you mean 'sl'?" in league.text
     assert not (tmp_path / "ran").exists()
 
 
 def test_a_step_that_fails_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "bots.nets.inference", None)  # as if ONNX Runtime were broken
     nets, results = findings(tmp_path, "nets", "results")
-    assert nets.verdict is FAILED and nets.text.startswith("ModuleNotFoundError: ") and results.verdict is OK
+    assert nets.status is FAILED and nets.text.startswith("ModuleNotFoundError: ") and results.status is OK
 
 
 def test_every_table_of_the_example_holds_when_its_signs_are_taken_away(tmp_path: Path) -> None:
