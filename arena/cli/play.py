@@ -241,6 +241,7 @@ def begin_game(
 def _position_of(text: str, move: int | None, given: GameOptions, results: Path) -> GameRecord:
     """The game to play on from, up to a number of moves. Raises UserError."""
     from arena.cli.results import read_game
+    from arena.go.game import Rules
 
     if (given.size, given.rules, given.komi, given.handicap) != (None,) * 4:
         raise ConfigError("--from keeps the game's size, rules, komi and handicap; leave these options out")
@@ -248,7 +249,10 @@ def _position_of(text: str, move: int | None, given: GameOptions, results: Path)
     moves = record.moves if move is None else record.moves[:move]
     if move is not None and move > len(moves):
         raise UserError(f"--move {move}: the game has {plural(len(moves), 'move')}")
-    position = replace(record, moves=moves, outcome=None, facts=())
+    rules = record.rules
+    if rules.name not in RULES:  # the file doesn't say, or names rules that aren't known here
+        rules = Rules.preset("chinese", rules.size, rules.komi)
+    position = replace(record, rules=rules, moves=moves, outcome=None, facts=())
     if position.replay().is_passed_out:
         raise UserError(f"the game is over after move {len(moves)}; choose an earlier one with --move")
     return position
@@ -439,9 +443,11 @@ class PlaySetup:
         from arena.report.progress import show_start
 
         opponents = {}
+        if not all(entry.ships for entry in bots.values()):
+            _ = self._starter  # forked before any thread starts
         with show_start(self.console):
             for colour, entry in bots.items():
-                opponents[colour] = Opponent(self._build(entry), entry.limits)  # a process starts before any thread
+                opponents[colour] = Opponent(self._build(entry), entry.limits)
                 if entry.bot_kind.boards > 1:
                     warm_up(opponents[colour].bot, rules)
             estimate_score(Game(rules), playouts=2)

@@ -43,7 +43,7 @@ class Help(StrEnum):
 
 
 class Phase(StrEnum):
-    """Where a game stands. After two passes, by rules that ask for it, dead stones are marked before it is over."""
+    """The phase of a game. Dead stones are marked in COUNT, after two passes, if the rules ask for it."""
 
     PLAY = "play"
     COUNT = "count"
@@ -52,7 +52,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A move that was played. ``captured`` are the points it took off, of either colour."""
+    """A move that was played. ``captured`` are the points of either colour that it took off."""
 
     number: int
     colour: Colour
@@ -63,10 +63,8 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """An analyst's candidates for the present position, the best first, for ``colour``, who is to move.
-
-    Their win rates are in [0, 1] and of that colour. ``fault`` says in a line why there are none, if it failed.
-    """
+    """An analyst's candidates for the present position, the best first. Win rates are in [0, 1], of ``colour``, the
+    side to move. ``fault`` is a line about the analyst's error, if it failed."""
 
     analyst: str
     colour: Colour
@@ -76,13 +74,12 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class SavedGame:
-    """A game with people in it as it stands, and all it takes to go on.
+    """A game with people in it, with everything that is needed to continue it.
 
-    ``record`` has no outcome as long as the game goes on; its ``black`` and ``white`` are names as they are typed, and
-    what the players used so far is in its ``seconds``. ``people`` are the colours that no bot plays, ``time`` their
-    clock and ``clocks`` what those of Black and White show, None without one. ``dead`` are the stones that are marked
-    after two passes and ``proposed`` those that the program marked; None before it has. ``players`` are all that have a
-    rating.
+    ``record`` has no outcome before the end; its ``black`` and ``white`` are names as they are typed. ``people`` are
+    the colours that people play, ``time`` their clock, and ``clocks`` the time left of Black and White (None: no
+    clock). ``dead`` are the marked stones, ``proposed`` those that the program marked (None: not yet). ``players`` are
+    all that have a rating.
     """
 
     record: GameRecord
@@ -120,7 +117,7 @@ class SavedGame:
 
     @property
     def is_persons_turn(self) -> bool:
-        """Whether a move is waited for that a person makes."""
+        """Whether a person is to move."""
         return self.phase is Phase.PLAY and self.to_play in self.people
 
     @property
@@ -143,12 +140,12 @@ class SavedGame:
 
     @property
     def is_of_event(self) -> bool:
-        """Whether it is a game of a match or a tournament: without help, and counted as games of bots are."""
+        """Whether it is a game of a match: without help, and scored as games of bots are."""
         return self.record.event not in ("", EVENT)
 
     @property
     def unrated(self) -> str:
-        """Why the game won't count for ratings, in a few words; empty where it will, or where nobody asks."""
+        """Why the game doesn't count for ratings, in a few words; empty for one that does, and for games of events."""
         if self.record.event != EVENT:
             return ""
         rules, words = self.record.rules, []
@@ -203,15 +200,14 @@ def _read(kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class SessionState(SavedGame):
-    """A game as a screen shows it at a moment: what is kept of it and what isn't. It refers to nothing that changes.
+    """A game as a screen shows it; nothing in it changes.
 
-    ``version`` grows with every change. ``points`` are the board's, size² bytes; ``prisoners`` the stones of Black and
-    White that were taken off. ``thinking`` is the colour whose bot is at work. ``advice`` and ``estimate`` are about
-    the present position, ``advising`` and ``estimating`` while they are on their way. ``count`` is what the board comes
-    to without the ``dead`` stones, in the phases after play. ``trouble`` says what is wrong with keeping the game.
+    ``points`` are the board's, size² bytes; ``prisoners`` the captured stones of Black and White. ``thinking`` is the
+    colour of a bot at work. ``advice`` and ``estimate`` are about the present position, ``advising`` and ``estimating``
+    while they are computed. ``count`` is the score without the ``dead`` stones, after play. ``trouble`` is a line about
+    a fault, such as a full disk.
     """
 
-    version: int = 0
     turns: tuple[Turn, ...] = ()
     points: bytes = b""
     prisoners: tuple[int, int] = (0, 0)
@@ -231,7 +227,7 @@ class SessionState(SavedGame):
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is at work that a person would wait for."""
+        """Whether no bot, hint, estimate or search for dead stones is at work."""
         looks = self.phase is Phase.COUNT and self.dead is None
         return self.thinking is None and not (self.advising or self.estimating or looks)
 
@@ -240,7 +236,7 @@ class SessionState(SavedGame):
 
 
 class SavedGameFile:
-    """The file of one game, held by one arena at a time; ``with`` lets go of it."""
+    """The file of one game, locked by one arena at a time; ``with`` unlocks it."""
 
     def __init__(self, path: Path):
         """For ``create`` and ``open``. Raises UserError when another terminal plays the game."""
@@ -296,7 +292,7 @@ class SavedGameFile:
         files.write(self.path, saved.to_sgf(), hint="the last moves are not saved")
 
     def close(self) -> None:
-        """Let go of the file. One to which nothing was written goes, and its folder when it is empty."""
+        """Unlock the file. An empty one is removed, and then its folder if that is empty, too."""
         with suppress(OSError):
             if not self.path.stat().st_size:
                 self.path.unlink()
@@ -314,8 +310,8 @@ class SavedGameFile:
 
 
 def saved_games(results: Path, stored: Container[str] = ()) -> list[tuple[str, SavedGame]]:
-    """The games that have a file and aren't ``stored``, with their ids, the one that was played on last at the end;
-    what can't be read is left out."""
+    """The games with a file that aren't ``stored``, with their ids, the last one played at the end. Unreadable files
+    are left out."""
     found = []
     for path in _files(results):
         if _id_of(path) in stored:

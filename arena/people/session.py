@@ -1,8 +1,7 @@
 """A game of a person against a bot, or of two people: turns, undo, clocks, hints, the count of dead stones.
 
-A session belongs to one thread, which calls its methods and draws ``snapshot()``. What can't be done raises ``Refused``
-or ``IllegalMove`` with a sentence to show. Bots and playouts run in threads of their own and send messages: ``update``
-carries out those that have come, and looks at the clock.
+A session belongs to one thread, which calls its methods and draws ``snapshot()``. Bots and playouts run in threads of
+their own and send messages; ``update`` carries them out and checks the clocks.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _REFUSALS = {
 
 
 class Refused(ArenaError):
-    """What can't be done now; the text is a sentence for the person."""
+    """An action that isn't possible now; the text is a sentence for the person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class Opponent:
 
 
 class _Worker:
-    """A thread that does jobs one after the other; a program that ends doesn't wait for it."""
+    """A daemon thread that runs jobs one after the other."""
 
     def __init__(self, name: str):
         self.jobs: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
@@ -82,9 +81,8 @@ class GameSession:
         keep: Callable[[SavedGame], None] = lambda saved: None,
         now: Callable[[], float] = monotonic,
     ):
-        """``opponents`` play the colours that aren't the game's people. ``keep`` is called with the game after every
-        change; a UserError that it raises is shown as ``trouble``. Raises RecordError when the saved's moves aren't
-        legal."""
+        """``opponents`` are the bots by colour. ``keep`` is called with the game after every change; its UserError is
+        shown as ``trouble``. Raises RecordError for illegal moves in ``saved``."""
         self._opponents, self._adviser, self._keep = opponents, adviser, keep
         self._messages: SimpleQueue[tuple[object, Callable[[], None]]] = SimpleQueue()
         self._has_come = Event()
@@ -100,18 +98,17 @@ class GameSession:
         self._begin_turn()
 
     def snapshot(self) -> SessionState:
-        """How things stand now."""
         running = self._now.to_play if self._now.phase is Phase.PLAY else None
         black, white = (self._clocks.left(colour, colour is running) for colour in Colour)
         return replace(self._now, clocks=(black, white))
 
     def subscribe(self, wake: Callable[[], object]) -> None:
-        """Have ``wake`` called, from any thread, when there is something for ``update``; it had better be quick."""
+        """Have ``wake`` called, from any thread, when ``update`` has something to do."""
         self._wake = wake
 
     def update(self) -> None:
-        """Carry out the messages that have come, unless the game is paused; a person whose time is over has lost. To be
-        called a few times a second where there are clocks."""
+        """Carry out the messages of other threads, unless the game is paused, and end a game that is lost on time. Call
+        it a few times a second in a game with clocks."""
         self._has_come.clear()
         while not (self._now.is_paused or self._messages.empty()):
             position, message = self._messages.get()
@@ -122,7 +119,7 @@ class GameSession:
             self._end(Outcome(loser.opponent, Ending.TIME), f"{self._now.name(loser)}: out of time")
 
     def wait(self, until: Callable[[SessionState], bool], timeout: float = inf) -> bool:
-        """Wait until a snapshot is as asked for; returns whether it is."""
+        """Wait until a snapshot fulfils ``until``; returns False after ``timeout`` seconds."""
         end = monotonic() + timeout
         while True:
             self.update()
@@ -135,8 +132,8 @@ class GameSession:
     # --- What a person can do ---
 
     def play(self, move: Move) -> None:
-        """Play for the person whose turn it is. Raises IllegalMove with a sentence, Refused when it is nobody's turn;
-        then nothing has changed."""
+        """Play for the person whose turn it is. Raises IllegalMove or Refused with a sentence, and then has changed
+        nothing."""
         self._require(Phase.PLAY)
         colour = self._now.to_play
         if colour not in self._now.people:
@@ -151,18 +148,15 @@ class GameSession:
         self.play(pass_move(self._now.size))
 
     def resign(self) -> None:
-        """Resign: for the side to move where a person plays it, else for the person. Raises Refused after the end."""
+        """Resign for the side to move if a person plays it, else for the person. Raises Refused after the end."""
         self._require(Phase.PLAY, Phase.COUNT)
         people = self._now.people
         loser = self._now.to_play if self._now.to_play in people else people[0]
         self._end(Outcome(loser.opponent, Ending.RESIGN))
 
     def undo(self) -> None:
-        """Take back the person's last move and what was played since, also while the bot thinks.
-
-        The game is unrated then, and clocks aren't set back. Raises Refused when there is nothing to take back, and
-        after the end.
-        """
+        """Take back the person's last move and all moves since, also while the bot thinks. Clocks aren't set back, and
+        the game becomes unrated. Raises Refused without such a move, and after the end."""
         self._require(Phase.PLAY, Phase.COUNT)
         turns = self._now.turns[self._now.record.opening :]
         own = [turn.number - 1 for turn in turns if turn.colour in self._now.people]
@@ -172,8 +166,8 @@ class GameSession:
         self._go_back(own[-1])
 
     def hint(self) -> None:
-        """Ask the adviser about the present position; ``advice`` comes later, and asked again it knows more. The game
-        is unrated then. Raises Refused when nobody can be asked, or the game isn't being played."""
+        """Start the adviser on the present position; ``advice`` is set later. A second call continues the search. The
+        game becomes unrated. Raises Refused without an adviser, and after the end."""
         self._require(Phase.PLAY)
         if (adviser := self._adviser) is None:
             raise Refused("No bot here can give a hint.")
@@ -188,8 +182,8 @@ class GameSession:
         )
 
     def score(self) -> None:
-        """Ask for an estimate of the score by playouts; ``estimate`` is set later. The game is unrated then. Raises
-        Refused when the game isn't being played."""
+        """Start an estimate of the score by playouts; ``estimate`` is set later. The game becomes unrated. Raises
+        Refused after the end."""
         self._require(Phase.PLAY)
         self._note_help(Help.SCORE)
         self._update(estimating=True)
@@ -202,13 +196,12 @@ class GameSession:
         )
 
     def pause(self) -> None:
-        """Stop the clocks, also that of a bot that thinks, and hold its answer back until ``go_on``."""
+        """Stop the clocks, and keep a bot's answer back, until ``go_on``."""
         self.update()
         self._time.stop()
         self._update(is_paused=True)
 
     def go_on(self) -> None:
-        """The opposite of ``pause``."""
         self._time.go_on()
         self._update(is_paused=False)
         self.update()
@@ -216,8 +209,8 @@ class GameSession:
     # --- The count ---
 
     def toggle(self, move: Move) -> None:
-        """Have the group at a point count as dead, or as alive again. Raises Refused when no stone lies there, or no
-        stones are being marked."""
+        """Mark the group at a point as dead, or as alive again. Raises Refused for an empty point, and outside of the
+        count."""
         dead = set(self._require_marks())
         if move == pass_move(self._now.size) or not self._game.board.stone(move):
             raise Refused("No stone lies there; done counts, continue plays on.")
@@ -225,16 +218,15 @@ class GameSession:
         self._mark(tuple(sorted(dead - group if move in dead else dead | group)))
 
     def accept(self) -> None:
-        """Agree on the dead stones and count. If they aren't those that the program proposed, a game against a bot is
-        unrated: nobody has agreed but the person. Raises Refused when no stones are being marked."""
+        """Agree on the dead stones and count. A game against a bot becomes unrated if they aren't the proposed ones.
+        Raises Refused outside of the count."""
         dead = self._require_marks()
         if dead != self._now.proposed and self._opponents:  # two people have agreed on it
             self._note_help(Help.DEAD)
         self._end(Outcome.scored(self._game.margin(dead)))
 
     def play_on(self) -> None:
-        """Take the passes back and go on: what the program takes for dead can be captured, or shown to live. Raises
-        Refused when no stones are being marked."""
+        """Take the passes back and play on. Raises Refused outside of the count."""
         self._require(Phase.COUNT)
         kept = len(self._now.turns) - 1
         if self._now.turns[kept].colour not in self._now.people:
@@ -245,7 +237,7 @@ class GameSession:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing is at work any more: a bot that thinks for long may go on for a while after ``close``."""
+        """Whether both threads have ended; a bot that thinks may go on for a while after ``close``."""
         return not (self._player.thread.is_alive() or self._helper.thread.is_alive())
 
     def close(self) -> None:
@@ -276,7 +268,6 @@ class GameSession:
         self._update(record=replace(self._now.record, **changes))
 
     def _save(self) -> None:
-        """Have the game kept as it stands."""
         self._update_record(unrated=self._now.unrated)
         try:
             self._keep(self.snapshot())
@@ -296,7 +287,7 @@ class GameSession:
         return self._now.dead
 
     def _note_help(self, help: Help) -> None:
-        """The person has had help. Raises Refused in a game of an event."""
+        """Note that the person has had help. Raises Refused in a game of an event."""
         if self._now.is_of_event:
             raise Refused("There is no help in a match; play on, or resign.")
         if help not in self._now.helps:
@@ -304,7 +295,7 @@ class GameSession:
             self._save()
 
     def _replay(self, moves: tuple[Move, ...]) -> None:
-        """Have exactly these moves on the board."""
+        """Set up the position after these moves."""
         self._game = replace(self._now.record, moves=(), outcome=None).replay()
         turns, stats = [], [*self._now.record.facts, *[UNKNOWN] * len(moves)]
         for number, move in enumerate(moves, 1):
@@ -323,13 +314,13 @@ class GameSession:
         )
 
     def _add_turn(self, move: Move, captured: tuple[Move, ...], stats: MoveStats) -> None:
-        """A move that was played on the board, and whose time is counted."""
+        """Add a move that was played on the board, after its time was counted."""
         turn = Turn(len(self._game.moves), self._now.to_play, move, captured, stats.rounded)
         self._place((*self._now.turns, turn))
         self._begin_turn()
 
     def _end_turn(self, has_moved: bool = False, seconds: float | None = None) -> float:
-        """Stop the clock of the running turn, and count its seconds, which are returned; given for a bot's."""
+        """Stop the clock of the running turn, and return its seconds; a bot's are given."""
         colour = self._now.to_play
         seconds = self._clocks.end(colour, has_moved=has_moved, seconds=seconds)
         key = "black_seconds" if colour is BLACK else "white_seconds"
@@ -344,7 +335,7 @@ class GameSession:
         self._begin_turn()
 
     def _begin_turn(self) -> None:
-        """There is a new position: nothing asked about the one before counts any more."""
+        """Begin the turn of a new position; answers about the position before are dropped."""
         self._position = object()
         self._update(thinking=None, advice=None, estimate=None, advising=False, estimating=False)
         self._clocks.begin(None)
@@ -394,8 +385,8 @@ class GameSession:
         show: Callable[[T], None],
         fail: Callable[[str], None],
     ) -> None:
-        """Have something found out about the present position in another thread. Then ``show`` is called with it, or
-        ``fail`` with a line about the error that was raised, unless the position is another by then."""
+        """Run ``find`` in a worker's thread. Then ``show`` gets its result, or ``fail`` a line about its error, unless
+        the position has changed by then."""
         position = self._position
 
         def job() -> None:
@@ -420,7 +411,7 @@ class GameSession:
         self._start(self._player, find, self._take_answer, self._forfeit)
 
     def _decide(self, colour: Colour, game: Game, clock: Clock | None, position: object) -> LiveGame:
-        """Have the bot decide, as in a match; in its thread. What it has learnt of the game before is kept."""
+        """Have the bot decide as in a match, in its thread. Its search tree of the game is kept."""
         own = catch_up(None if self._live is None else self._live.game, game)
         if self._live is None or own is not self._live.game:
             self._live = LiveGame(Pairing(self._now.id, 0, *self._now.names, (), game.seed), own)
@@ -440,12 +431,12 @@ class GameSession:
         return live
 
     def _forfeit(self, fault: str) -> None:
-        """The bot to move has ended its thread, as by sys.exit; other faults are ``_decide``'s."""
+        """End the game for a bot that raised SystemExit; ``_decide`` handles other faults."""
         loser = self._now.to_play
         self._end(Outcome(loser.opponent, Ending.CRASH), f"{self._now.name(loser)}: {fault}")
 
     def _take_answer(self, live: LiveGame) -> None:
-        """Take over what the bot has done; it isn't at work now."""
+        """Take over the bot's move, or the end of the game."""
         game, seconds = live.game, live.seconds[self._now.to_play]
         if len(game.moves) > len(self._game.moves):
             self._end_turn(True, seconds)
@@ -455,12 +446,12 @@ class GameSession:
 
 
 def _with_deadline(limits: Limits) -> Limits:
-    """A person can stop waiting at any time, so no bot is given up where nobody set a time."""
+    """Without a clock, a bot gets no deadline: the person can stop waiting at any time."""
     return limits if limits.time is not None or limits.deadline is not None else replace(limits, deadline=NO_DEADLINE)
 
 
 def _play(game: Game, move: Move) -> tuple[Move, ...]:
-    """Play, and tell which points were taken off. Raises IllegalMove, and then has changed nothing."""
+    """Play, and return the captured points. Raises IllegalMove, and then has changed nothing."""
     before = game.board.stones.reshape(-1)
     colour = game.to_play
     game.play(move)

@@ -236,6 +236,8 @@ def test_a_game_goes_on_from_any_position_of_a_record(tmp_path: Path, typed: Cal
     refused(typed("", *start, "--move", "9"), "--move 9: the game has 5 moves")
     refused(typed("", *start, "--komi", "7"), "--from keeps the game's size, rules, komi")
     refused(typed("", "random", "--move", "3"), "--move 3 needs --from")
+    (tmp_path / "bare.sgf").write_text("(;SZ[5]KM[6];B[bb])")  # which names no rules
+    assert "5x5, chinese rules, komi 6" in typed("quit", "random", "--plain", "--from", "bare.sgf").stdout
 
 
 def test_a_bot_that_imitates_people_does_not_answer_an_early_pass_with_a_pass() -> None:
