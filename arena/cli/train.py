@@ -20,8 +20,6 @@ from arena.cli.nets import gate as gate_command
 from arena.cli.options import RESULTS, Argument, Cluster, Option, Results, Workers, errors_of_option, registry_of
 
 TRAINERS = ("sl", "rl", "value", "rollout", "ownership", "distill", "zero")
-FIGURES = "top1 late_top1 policy_loss ownership brier value_loss value_mse value_floor win_rate_mse".split()
-"""The metrics of a new checkpoint that are printed."""
 
 
 def train(
@@ -178,17 +176,17 @@ def _show_progress(trainer: str, name: str, stack: ExitStack) -> Callable[[Any],
 
 
 def print_result(trainer: str, settings: Any, folder: Path, size: str) -> None:
-    """Print the metrics of the new checkpoint, by their names in the manifest, and a command that uses it. Metrics of
-    positions are those of the test set or, without one, of the validation set."""
+    """Print the metrics of the new checkpoint, those of the test set or, without one, of the validation set, and a
+    command that uses it."""
+    from arena.report.style import Console
+    from arena.report.tables import metrics_table
     from bots.nets.checkpoint import Checkpoint
 
     metrics = Checkpoint.open(folder).manifest.metrics
     part = next((part for part in ("test", "validation") if f"{part}_positions" in metrics), None)
     print(f"{folder}: on {metrics[f'{part}_positions']:,.0f} {part} positions" if part else f"{folder}: trained")
-    for key, value in metrics.items():
-        if key.startswith("share_") or key.removeprefix(f"{part}_") in FIGURES:
-            before = metrics.get(f"start_{key}")
-            print(f"  {key} {value:.4g}{'' if before is None else f' (before {before:.4g})'}")
+    if (measured := metrics_table(metrics, f"{part}_")).rows:
+        Console().print(measured)
     if trainer == "ownership":
         print(f"Measure it: arena eval {folder.name} --data ...")
     elif trainer == "zero":

@@ -362,6 +362,27 @@ MEASURES = (
 """Titles of figures of a net, their fields of ``Figures``, and how they are written."""
 
 
+METRICS = {field: (title.strip(), spelled) for title, field, spelled in MEASURES if spelled != ","} | {
+    "late_top1": ("top-1 late in the games", ".1%"),
+    "value_mse": ("result: squared error", ".3f"),
+    "value_floor": ("result: error of the best constant", ".3f"),
+    "win_rate_mse": ("teacher's win rate: squared error", ".3f"),
+}
+"""Titles of a checkpoint's metrics, and how they are written."""
+
+
+def metrics_table(metrics: Mapping[str, float], part: str) -> Table:
+    """The known metrics of a new checkpoint that begin with ``part``, next to those of the net that it began with."""
+    rows = []
+    for key, value in metrics.items():
+        title, spelled = METRICS.get(key.removeprefix(part), (key.replace("_", " "), ".1%"))
+        if key.startswith("share_against_") or (key.startswith(part) and key.removeprefix(part) in METRICS):
+            before = metrics.get(f"start_{key}")
+            rows.append((title, format(value, spelled), "" if before is None else format(before, spelled)))
+    columns = ("", "net", "before" if any(row[2] for row in rows) else "")
+    return Table(columns, rows, numbers=(1, 2))
+
+
 def evaluation_table(evaluation: NetEvaluation, name: str) -> Table:
     """What a net knows of moves, results and ownership, a line each where the games tell it, and a column for each
     phase of the games."""

@@ -13,7 +13,7 @@ from arena.players.player import Player
 from arena.report.chart import draw_losses
 from arena.report.progress import show_counting, show_training, training_words
 from arena.report.style import Console
-from arena.report.tables import FactList, bots_table, elo_table, games_table
+from arena.report.tables import FactList, bots_table, elo_table, games_table, metrics_table
 from arena.report.text import first_sections, title
 from arena.results.league import league
 from arena.results.store import Store
@@ -76,6 +76,19 @@ def test_the_loss_curve_is_drawn_a_few_times_a_second_without_losses_that_are_no
             on_progress(Progress(step, step, 1.0, 1 / step if step % 2 else math.nan, 0.5, 0.5, 0.01))
     assert shown.getvalue().count("top-1 50.0%") < 500 and "30 s left" in shown.getvalue()
     assert not draw_losses([1.0], 80, 9) and "0.500" in draw_losses([1.0, 0.5], 80, 9)[-3].plain
+
+
+def test_the_metrics_of_a_checkpoint_have_titles_and_those_of_the_net_it_began_with() -> None:
+    metrics = {
+        "test_top1": 0.452,
+        "start_test_top1": 0.4,
+        "test_brier": 0.1,
+        "validation_top1": 1.0,
+        "share_against_mcts": 0.7,
+    }
+    metrics |= {"share_games": 400.0, "test_positions": 9e4}
+    rows = [("top-1", "45.2%", "40.0%"), ("ownership: Brier", "0.100", ""), ("share against mcts", "70.0%", "")]
+    assert metrics_table(metrics, "test_").rows == rows and not metrics_table({"steps": 9.0}, "None_").rows
 
 
 def test_a_name_with_brackets_is_text_beside_a_bar() -> None:
