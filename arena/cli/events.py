@@ -217,7 +217,7 @@ class EventSetup:
 
         event, control = state.event, Control(finishing=not may_play)
         updates = play_event(event, store, self.crew, control)
-        with _finishing(control) as end:
+        with _stop_signals(control) as end:
             if self.as_json:
                 print_games(event, updates, store)
             else:
@@ -268,31 +268,31 @@ def print_games(event: Event, updates: Iterable[Update], store: Store) -> None:
 
 
 @contextmanager
-def _finishing(control: Control) -> Iterator[Callable[[], None]]:
+def _stop_signals(control: Control) -> Iterator[Callable[[], None]]:
     """The first Ctrl-C or SIGTERM lets the games under way finish; the second, or the first of a paused event, ends the
     command. Calling the yielded function ends the command as the received signal would, or as Ctrl-C."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    came: list[int] = []
+    received: list[int] = []
 
     def end() -> None:
-        number = signal.Signals(came[0]) if came else signal.SIGINT
+        number = signal.Signals(received[0]) if received else signal.SIGINT
         if callable(handler := handlers[number]):
             handler(number, None)
         raise KeyboardInterrupt
 
     def interrupt(number: int, frame: object) -> None:
-        came.append(number)
+        received.append(number)
         if control.finishing or control.paused:
             end()
         control.finishing = True
 
-    heard = [number for number, handler in handlers.items() if handler is not signal.SIG_IGN]
-    for number in heard:
+    handled = [number for number, handler in handlers.items() if handler is not signal.SIG_IGN]
+    for number in handled:
         signal.signal(number, interrupt)
     try:
         yield end
     finally:
-        for number in heard:
+        for number in handled:
             signal.signal(number, handlers[number])
 
 
@@ -321,7 +321,7 @@ def ratings_written(
         words = f"Stopped. {done} of {event.games} games are stored"
         if isinstance(stop, GamesNotStored):
             words += f", and {stop.games} finished ones are not, because another program has locked {store.path}"
-        if not _is_complete(event, store):  # else Ctrl-C came too late
+        if not _is_complete(event, store):  # otherwise Ctrl-C came too late
             console.print_line(f"{words}; the same command plays the rest.")
             raise SystemExit(130) from None
     finally:

@@ -16,7 +16,7 @@ import msgspec
 
 from arena import __version__
 from arena.contract.bot import Bot, Limits, describe_error
-from arena.gtp.analysis_protocol import QueryError, Task, read_query, result_of, tasks_of
+from arena.gtp.analysis_protocol import QueryError, Task, make_result, make_tasks, read_query
 
 SLICE_SECONDS = 0.2
 """Seconds of search between two looks at the input."""
@@ -70,7 +70,7 @@ class AnalysisEngine:
             if "action" in fields:
                 self._act(fields)
             else:
-                self._tasks += tasks_of(read_query(fields), self._bot, self._has_net, self._check)
+                self._tasks += make_tasks(read_query(fields), self._bot, self._has_net, self._check)
                 self._tasks.sort(key=lambda task: -task.query.priority)
         except QueryError as error:
             self._send({"id": fields["id"], "error": str(error), "field": error.field})
@@ -136,13 +136,13 @@ class AnalysisEngine:
                 reports[task] = _final_result(task)
             elif every is not None and candidates and now >= task.reported + every:
                 task.reported = now
-                reports[task] = {**result_of(task), "isDuringSearch": True}
+                reports[task] = {**make_result(task), "isDuringSearch": True}
         return reports
 
 
 def _final_result(task: Task) -> dict[str, Any]:
     nothing = {"id": task.query.id, "isDuringSearch": False, "turnNumber": task.turn, "noResults": True}
-    return result_of(task) if task.candidates else nothing
+    return make_result(task) if task.candidates else nothing
 
 
 def _can_join(task: Task, first: Task) -> bool:

@@ -16,7 +16,7 @@ from arena.contract.bot import Bot, Candidate
 from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, move_from_gtp
 from arena.go.game import Game, Rules
 from arena.gtp.analysis_commands import PositionAnalysis, lower_bound
-from arena.gtp.arguments import COLOURS, Refused, rules_of
+from arena.gtp.arguments import COLOURS, Refused, parse_rules
 from arena.gtp.position import Position
 
 
@@ -104,7 +104,7 @@ class Task:
         return self.query.max_visits or settings.max_visits, settings.max_time
 
 
-def result_of(task: Task) -> dict[str, Any]:
+def make_result(task: Task) -> dict[str, Any]:
     """The result of a task so far, with the task's own ``visits`` if the bot reports none."""
     query, analysis, game = task.query, task.analysis, task.analysis.game
     view = {"BLACK": BLACK, "WHITE": WHITE}.get(query.override_settings.report_analysis_winrates_as)
@@ -165,13 +165,13 @@ def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
 # --- The positions of a query ---
 
 
-def tasks_of(query: Query, bot: Bot, has_net: bool, check: Callable[[int], object]) -> list[Task]:
+def make_tasks(query: Query, bot: Bot, has_net: bool, check: Callable[[int], object]) -> list[Task]:
     """A task for each turn that is asked for. Raises QueryError; ``check`` raises UserError for a size."""
     turns = [len(query.moves)] if query.analyze_turns is None else list(dict.fromkeys(query.analyze_turns))
-    rules = _rules_of(query, check)
+    rules = _query_rules(query, check)
     if not all(0 <= turn <= len(query.moves) for turn in turns):
         raise QueryError(f"turns go from 0 to {len(query.moves)}, the number of moves", "analyzeTurns")
-    games = _games_of(query, rules, turns)
+    games = _replay_games(query, rules, turns)
     return [
         Task(query, turn, _allowed_moves(query, games[turn]), PositionAnalysis(bot, games[turn].copy(), has_net))
         for turn in turns
@@ -187,7 +187,7 @@ def _errors_of_field(field: str, *errors: type[Exception]) -> Iterator[None]:
         raise QueryError(str(error), field) from None
 
 
-def _rules_of(query: Query, check: Callable[[int], object]) -> Rules:
+def _query_rules(query: Query, check: Callable[[int], object]) -> Rules:
     size = query.board_x_size
     if query.board_y_size != size:
         raise QueryError("the board must be square", "boardYSize")
@@ -195,17 +195,17 @@ def _rules_of(query: Query, check: Callable[[int], object]) -> Rules:
         rules = Rules.preset(size=size)
         check(size)
     with _errors_of_field("rules", Refused):
-        name = rules_of(query.rules, rules).name
+        name = parse_rules(query.rules, rules).name
     with _errors_of_field("komi", ConfigError, ValueError, OverflowError):
         return Rules.preset(name, size, query.komi)
 
 
-def _games_of(query: Query, rules: Rules, turns: Sequence[int]) -> dict[int, Game]:
+def _replay_games(query: Query, rules: Rules, turns: Sequence[int]) -> dict[int, Game]:
     """The game at each turn. Only the last move must keep to superko and suicide: the game may have been played by
     other rules."""
     size, lax = rules.size, replace(rules, superko=False, suicide=True)
-    stones = [(COLOURS[player.lower()], _move_of("initialStones", at, size)) for player, at in query.initial_stones]
-    moves = [(COLOURS[player.lower()], _move_of("moves", at, size)) for player, at in query.moves]
+    stones = [(COLOURS[player.lower()], _query_move("initialStones", at, size)) for player, at in query.initial_stones]
+    moves = [(COLOURS[player.lower()], _query_move("moves", at, size)) for player, at in query.moves]
     black, white = (tuple(move for owner, move in stones if owner is colour) for colour in Colour)
     first = COLOURS[query.initial_player.lower()] if query.initial_player else moves[0][0] if moves else None
     try:
@@ -236,7 +236,7 @@ def _allowed_moves(query: Query, game: Game) -> frozenset[Move] | None:
     legal = found = frozenset(game.legal_moves().nonzero()[0].tolist())
     for name, limits in (("allowMoves", query.allow_moves), ("avoidMoves", query.avoid_moves)):
         for limit in limits:
-            moves = {_move_of(name, text, game.rules.size) for text in limit.moves}
+            moves = {_query_move(name, text, game.rules.size) for text in limit.moves}
             if COLOURS[limit.player.lower()] is game.to_play:
                 found = found & moves if name == "allowMoves" else found - moves
         if not found:
@@ -244,6 +244,6 @@ def _allowed_moves(query: Query, game: Game) -> frozenset[Move] | None:
     return None if found == legal else found
 
 
-def _move_of(field: str, text: str, size: int) -> Move:
+def _query_move(field: str, text: str, size: int) -> Move:
     with _errors_of_field(field, ValueError):
         return move_from_gtp(text, size)

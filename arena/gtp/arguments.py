@@ -33,36 +33,36 @@ def read_line(line: str) -> tuple[str | None, list[str]]:
     return None, words
 
 
-def colour_of(words: Sequence[str], index: int) -> Colour:
+def parse_colour(words: Sequence[str], index: int) -> Colour:
     try:
         return COLOURS[words[index].lower()]
     except LookupError:
         raise Refused("syntax error") from None
 
 
-def move_of(words: Sequence[str], index: int, size: int) -> Move:
+def parse_move(words: Sequence[str], index: int, size: int) -> Move:
     try:
         return move_from_gtp(words[index], size)
     except (IndexError, ValueError):
         raise Refused("syntax error") from None
 
 
-def number_of(words: Sequence[str], index: int) -> float:
+def parse_number(words: Sequence[str], index: int) -> float:
     if index >= len(words) or not NUMBER.fullmatch(words[index]):
         raise Refused("syntax error")
     return float(words[index])
 
 
-def whole_of(words: Sequence[str], index: int) -> int:
+def parse_whole(words: Sequence[str], index: int) -> int:
     if index < len(words) and WHOLE.fullmatch(words[index]):
         return int(words[index])
-    number = number_of(words, index)
+    number = parse_number(words, index)
     if not number.is_integer():
         raise Refused("syntax error")
     return int(number)
 
 
-def rules_of(given: str | Mapping[str, object], rules: Rules) -> Rules:
+def parse_rules(given: str | Mapping[str, object], rules: Rules) -> Rules:
     """The preset nearest to rules given as KataGo does (a name, JSON text or an object), with the size and komi of
     ``rules``. Raises Refused."""
     if isinstance(given, str):

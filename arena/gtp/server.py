@@ -22,7 +22,16 @@ from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, move_from
 from arena.go.game import Game, GameCopy, Outcome, Rules, handicap_points
 from arena.go.sgf import MAX_BYTES, begin_at_last_setup, read_sgf
 from arena.gtp.analysis_commands import AnalysisRequest, PositionAnalysis, format_report
-from arena.gtp.arguments import WHOLE, Refused, colour_of, move_of, number_of, read_line, rules_of, whole_of
+from arena.gtp.arguments import (
+    WHOLE,
+    Refused,
+    parse_colour,
+    parse_move,
+    parse_number,
+    parse_rules,
+    parse_whole,
+    read_line,
+)
 from arena.gtp.position import Position
 
 MOVE_DEADLINE_SECONDS = 86400.0
@@ -131,7 +140,7 @@ class Server:
         self._reset_clocks()
 
     def _set_size(self, words: list[str]) -> None:
-        size = whole_of(words, 0)
+        size = parse_whole(words, 0)
         try:
             if any(word != words[0] for word in words[1:]):  # KataGo's "boardsize X Y"
                 raise ConfigError("the board must be square")
@@ -143,11 +152,11 @@ class Server:
         self._start_game()
 
     def _set_komi(self, words: list[str]) -> None:
-        self._rules = replace(self._rules, komi=number_of(words, 0))
+        self._rules = replace(self._rules, komi=parse_number(words, 0))
         self._position = self._position.again(replace(self._position.rules, komi=self._rules.komi))
 
     def _play(self, words: list[str]) -> None:
-        colour, move = colour_of(words, 0), move_of(words, 1, self._size)
+        colour, move = parse_colour(words, 0), parse_move(words, 1, self._size)
         try:
             self._position.play(colour, move)
         except IllegalMove:
@@ -161,7 +170,7 @@ class Server:
     def _place_handicap(self, words: list[str]) -> str:
         self._require_empty()
         try:
-            points = handicap_points(self._size, whole_of(words, 0))
+            points = handicap_points(self._size, parse_whole(words, 0))
         except ConfigError:
             raise Refused("invalid number of stones") from None
         self._start_game(points)
@@ -198,19 +207,19 @@ class Server:
 
     def _set_rules(self, words: list[str]) -> None:
         try:
-            rules = rules_of(" ".join(words), self._rules)
+            rules = parse_rules(" ".join(words), self._rules)
             self._position = self._position.again(rules)
         except IllegalMove:
             raise Refused("a move of this game breaks these rules") from None
         self._rules = rules
 
     def _set_seed(self, words: list[str]) -> None:
-        self._position = self._position.again(seed=whole_of(words, 0))
+        self._position = self._position.again(seed=parse_whole(words, 0))
 
     # --- Time ---
 
     def _set_time(self, words: list[str]) -> None:
-        main, period, stones = (number_of(words, index) for index in range(3))
+        main, period, stones = (parse_number(words, index) for index in range(3))
         unlimited = stones < 1 and (period > 0 or main <= 0)
         self._time = None if unlimited else TimeSettings(main, period, int(stones) if period > 0 else 0)
         self._reset_clocks()
@@ -219,7 +228,7 @@ class Server:
         self._clocks = {} if self._time is None else {colour: Clock(self._time) for colour in Colour}
 
     def _time_left(self, words: list[str]) -> None:
-        colour, left = colour_of(words, 0), TimeLeft(number_of(words, 1), whole_of(words, 2))
+        colour, left = parse_colour(words, 0), TimeLeft(parse_number(words, 1), parse_whole(words, 2))
         if colour in self._clocks:
             self._clocks[colour].left = left
 
@@ -268,7 +277,7 @@ class Server:
         return self._copy.update()
 
     def _genmove(self, words: list[str]) -> str:
-        return self._choose(colour_of(words, 0))[0]
+        return self._choose(parse_colour(words, 0))[0]
 
     def _genmove_analyze(self, words: list[str]) -> str:
         request = AnalysisRequest.read(words, self._position.game.to_play)
