@@ -69,7 +69,7 @@ FIRST_PASS = 0.3  # moves before the first allowed pass, as a share of the point
 
 @dataclass(frozen=True, slots=True)
 class SelfPlayWeights:
-    """How games are played now."""
+    """The weights with which games are played now, and their settings."""
 
     network: Net
     planes: np.ndarray  # (B, P, n, n): positions by which int8 is scaled
@@ -308,16 +308,16 @@ def train(
             # Begin to play on the board size of this stage
             size, end = next(stage for stage in stages_of(config) if run.done < stage[1])
             replay, net = buffers.of_size[size], LiveEvaluator(encoder, device, config.bf16)
-            latest, newest = buffers.refresh(size), partial(getattr, buffers, "latest")
+            latest = buffers.refresh(size)
             numbers = range(run.games, math.ceil(end * config.max_games) if config.max_games else run.games + MANY)
             engines, slots = list[PlayGames](), config.parallel_games
             if nodes is None:
                 net.take(latest.network, latest.planes)
-                shapes, left = Parallelism.of(device.type != "cpu", slots, config.num_workers), iter(numbers)
-                engines = [partial(play, latest.games(net, parallel), newest, left) for parallel in shapes]
+                parallels, left = Parallelism.of(device.type != "cpu", slots, config.num_workers), iter(numbers)
+                engines = [partial(play, latest.games(net, one), lambda: buffers.latest, left) for one in parallels]
             else:
                 work = partial(play_there, slots, encoder.name)
-                engines = [partial(nodes.play, work, deque(numbers), RANGE * slots, newest)]
+                engines = [partial(nodes.play, work, deque(numbers), RANGE * slots, lambda: buffers.latest)]
 
             with Players(engines, NICE_INCREMENT) as players:
                 while has_budget(run, end):
