@@ -96,6 +96,10 @@ def lock_folder(folder: Path, hint: str) -> Iterator[None]:
                 folder.rmdir()
 
 
+stopped = threading.Event()
+"""Set once a signal has asked a run of this process to stop."""
+
+
 @contextmanager
 def stop_signals(ask: Callable[[], None]) -> Iterator[None]:
     """While inside, SIGINT, SIGTERM and SIGHUP call ``ask`` and do nothing else; under nohup the last one doesn't. Only
@@ -104,7 +108,12 @@ def stop_signals(ask: Callable[[], None]) -> Iterator[None]:
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         numbers.remove(signal.SIGHUP)
     is_main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.signal(number, lambda *_: ask()) for number in numbers if is_main}
+
+    def stop(number: int, frame: object) -> None:
+        stopped.set()
+        ask()
+
+    before = {number: signal.signal(number, stop) for number in numbers if is_main}
     try:
         yield
     finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -10,7 +9,6 @@ from dataclasses import fields
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from socket import socketpair
 from typing import Annotated, Any
 
 import typer
@@ -142,20 +140,14 @@ def run_trainer(
                     stale.unlink()
             say("starting")
             arguments["on_progress"] = _show_progress(trainer, name, stack)
-        reader, writer = socketpair()
-        with reader, writer:
-            writer.setblocking(False)
-            signal.set_wakeup_fd(writer.fileno())  # Python writes each signal's number there, whoever handles it
-            try:
-                folder = module.train(settings, results, **arguments)
-            except KeyboardInterrupt:
-                if "on_made" in known:
-                    say("stopped. The same command resumes and keeps the finished games.")
-                raise SystemExit(130) from None
-            finally:
-                signal.set_wakeup_fd(-1)
-                writer.close()
-            return folder, not {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}.isdisjoint(reader.recv(100))
+        processes.stopped.clear()
+        try:
+            folder = module.train(settings, results, **arguments)
+        except KeyboardInterrupt:
+            if "on_made" in known:
+                say("stopped. The same command resumes and keeps the finished games.")
+            raise SystemExit(130) from None
+        return folder, processes.stopped.is_set()
 
 
 def _show_progress(trainer: str, name: str, stack: ExitStack) -> Callable[[Any], None]:

@@ -28,6 +28,7 @@ from arena.results.event_state import EventState
 from arena.results.export import as_cell, json_line, write_sgf_files
 from arena.results.store import Store
 from bots.nets.checkpoint import SHIPPED
+from trainers.processes import stop_signals
 from trainers.settings import SL, write_file
 
 ONE = ("--workers", "1")
@@ -405,9 +406,8 @@ def test_a_run_that_was_stopped_is_not_gated_and_is_resumed_by_its_own_trainer(
     """Ctrl-C ended the training, and hours of a gate began; a run of sl had "unknown setting 'data'" for value."""
 
     def train(settings: SL, results: Path, on_progress: object) -> Path:
-        before = signal.signal(signal.SIGINT, lambda *_: write_file(settings, results / "training" / settings.name))
-        os.kill(os.getpid(), signal.SIGINT)
-        signal.signal(signal.SIGINT, before)
+        with stop_signals(lambda: write_file(settings, results / "training" / settings.name)):
+            os.kill(os.getpid(), signal.SIGINT)
         return SHIPPED / "sl-9x9"
 
     monkeypatch.setattr("trainers.sl.train", train)
