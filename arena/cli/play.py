@@ -440,12 +440,11 @@ class PlaySetup:
         from arena.match.worker import warm_up
         from arena.people.counting import estimate_score
         from arena.people.session import Opponent
-        from arena.report.progress import show_start
 
         opponents = {}
         if not all(entry.ships for entry in bots.values()):
             _ = self._starter  # forked before any thread starts
-        with show_start(self.console):
+        with self.console.status("[dim]Getting ready; the first run on a machine compiles for up to a minute"):
             for colour, entry in bots.items():
                 opponents[colour] = Opponent(self._build(entry), entry.limits)
                 if entry.bot_kind.boards > 1:

@@ -21,7 +21,6 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.status import Status
 from rich.text import Text
 
 from arena.contract.finding import Finding, StepStatus
@@ -50,11 +49,6 @@ def show_counting(name: str, total: int, console: Console | None = None) -> Iter
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(name, total=total)
         yield lambda done: bar.update(task, completed=done)
-
-
-def show_start(console: Console) -> Status:
-    """Say on a terminal that kernels may be compiled while the block lasts."""
-    return console.status(Text("Getting ready; the first run on a machine compiles for up to a minute", style.LABEL))
 
 
 # --- Training ---

@@ -71,7 +71,7 @@ class EventApp(ArenaApp):
         self._stops = threading.Event()
         self._is_new = True
         self._reported = 0.0
-        self._was_paused = self._has_board = False
+        self._was_paused = self._has_board = self._offers_standings = False
         self._thread = threading.Thread(target=self._take_updates, name="event", daemon=True)
 
     # --- The event ---
@@ -172,7 +172,9 @@ class EventApp(ArenaApp):
             self.query_one("#last", Static).update(figures.last_games(self.state, RECENT))
         for pane in self.query(f"#{shown}, #{shown} Pane").results(Pane):
             pane.refresh()
-        self.refresh_bindings()
+        if self._offers_standings != (offers := bool(self.check_action("board", ()))):
+            self._offers_standings = offers
+            self.refresh_bindings()
 
     def action_view(self, name: str) -> None:
         switcher = self.query_one(ContentSwitcher)
