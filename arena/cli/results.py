@@ -182,6 +182,8 @@ def _change_event(id: str, name: str | None, yes: bool, results: Path, console: 
         event = store.event(id)
         count = plural(store.count(event=event.id), "game")
         if name is None:
+            if yes and id != event.id:
+                raise UserError(f"--yes deletes an event by its full id only: {event.id}")
             question, done = f"Delete {event.id} and its {count}?", f"{event.id} and its {count} are deleted."
         else:
             if any(store.journals(event.id).glob("*")):
@@ -200,8 +202,8 @@ def _change_event(id: str, name: str | None, yes: bool, results: Path, console: 
             store.delete_event(event)
         else:
             store.rename_event(event, renamed)
+        console.print_line(done)
         write_elo_csv(store, results / "elo.csv", anchors=anchors_of(None))
-    console.print_line(done)
 
 
 def games(

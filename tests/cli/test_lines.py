@@ -98,7 +98,8 @@ def test_an_event_is_renamed_and_deleted_and_never_without_being_asked(folder: P
     with Store.of(folder / "results") as store:
         new = event_from_json(store.event("first").plan)
         assert new.event in renamed and {pairing.id for pairing in new.pairings()} == store.ids(new.event)
-    arena("report", "first", "--delete", "--yes", folder=folder)
+    refused(arena("report", "first", "--delete", "--yes", folder=folder), f"full id only: {new.event}")
+    arena("report", new.event, "--delete", "--yes", folder=folder)
     assert [one["id"] for one in objects("report", "--list", folder=folder)] == ["spring"]
     assert "alphago" not in (folder / "results" / "elo.csv").read_text()
 
