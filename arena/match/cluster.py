@@ -347,8 +347,10 @@ class Cluster(Nodes):
     def _note(self, node: Node, update: Update) -> Sequence[Any]:
         """Note how the games of a node stand; returns those that are over."""
         for game in update.games:
-            if game.pairing.id in node.items:  # else it is over
+            if before := node.items.get(game.pairing.id):  # else it is over
                 node.items[game.pairing.id] = game
+                if len(game.played) > len(before.played):
+                    self._losses.pop(game.pairing.id, None)  # it goes on, whatever ends its nodes
         for record in update.records:
             if record.id in node.items:
                 self._journals.forget(node.items[record.id].pairing)

@@ -32,7 +32,7 @@ def engine(mode: str, log: Path, more: str = "") -> Player:
         ("mute", ",startup=0.5", 9, "start", StepStatus.FAILED, "no answer to 'name'"),
         ("small", "", 13, "start", StepStatus.FAILED, "unacceptable size"),
         ("illegal", "", 9, "game", StepStatus.FAILED, "illegal move 2: A1 is taken"),
-        ("family", "@deadline=0.3", 9, "game", StepStatus.FAILED, "no answer to 'genmove b' in 0.3 s"),
+        ("family", "@deadline=0.3", 9, "game", StepStatus.FAILED, "no answer to 'genmove b' in "),
         ("resign", "", 9, "game", StepStatus.NOTE, "ended early: resign"),
     ],
 )

@@ -23,6 +23,7 @@ from helpers.scripted_bots import scripted
 
 from arena import ConfigError, StoreError, UserError
 from arena.go import jit
+from arena.go.coords import BLACK
 from arena.go.game import Ending, Rules
 from arena.go.record import GameRecord
 from arena.match import cluster
@@ -123,6 +124,29 @@ def test_a_node_that_is_gone_costs_nobody_a_game(nodes: Any, tmp_path: Path) -> 
     lost = played(ponderers(8), tmp_path / "lost", nodes.address, kill)
     assert not doomed and {1, 2} <= seen
     assert [game[3:] for game in lost] == [game[3:] for game in played(ponderers(8, "GOOD"), tmp_path / "here")]
+
+
+@pytest.mark.slow
+def test_a_match_of_equals_whose_nodes_are_lost_again_and_again_ends_near_half(
+    nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the test of journals: a game that begins anew is won by the first player."""
+    monkeypatch.setattr(cluster, "LOOK", 0.5)
+    first, second = (replace(scripted("FATE", name), settings={"first": name == "a", "elo": 0.0}) for name in "ab")
+    kills, kept = [0], [0]
+
+    def kill(store: Store, update: Update) -> None:
+        if store.count() >= kept[-1] + 5:
+            kept.append(store.count())
+            for actor in actors():
+                os.kill(actor, signal.SIGKILL)
+                kills.append(actor)
+
+    games = played(Match(first, second, Terms(Rules.preset("cgos", 5)), 40), tmp_path, nodes.address, kill)
+    black = [id.endswith(tuple("13579")) for id, *_ in games]
+    wins = sum(is_black is (game[5].winner is BLACK) for is_black, game in zip(black, games, strict=True))
+    print(f"{len(kills) - 1} actors were killed, {wins} of {len(games)}")
+    assert len(kills) > 4 and abs(wins - 20) < 13  # four standard errors
 
 
 @pytest.mark.slow

@@ -80,6 +80,7 @@ class Siege:
         self.folder = folder
         self.temporary = Path(mkdtemp(prefix="siege-", dir="/tmp"))  # sockets have short paths
         (folder / "arena.toml").write_text(CONFIG)
+        (folder / "mine.py").write_text("from bots.random import BOT as BOT\n")
         self._random = random
         self._shared = shared_memory()
         self._noticed = 0.0  # when the death of the last watcher that was killed will have been noticed
@@ -228,7 +229,7 @@ def test_kills_of_20_kinds_lose_no_game_and_leave_nothing_behind(
         ends = random.sample(ENDS, 2)
         match = ("match", "one", "two", "--seed", seed, "--openings", "3")
         siege.harass([*kills[::2], ends[0]], *match, *common)
-        swiss = ("tournament", f"climb-{seed}", "one", "two", "three", "--style", "swiss", "--openings", "3")
+        swiss = ("tournament", f"climb-{seed}", "one", "two", "three", "mine.py", "--style", "swiss", "--openings", "3")
         siege.harass([*kills[1::2], ends[1]], *swiss, *common)
         gate = ("gate", "checkpoint:mine", "--against", "pupil", "--sprt", "0", "5", "--seed", seed)
         hits = [("worker", SIGTERM), ("parent", SIGKILL), ("workers", SIGKILL), ("server", SIGKILL)]

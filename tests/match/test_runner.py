@@ -274,7 +274,7 @@ def test_what_starts_the_workers_is_killed_while_their_engine_starts(store: Stor
     """Their engines were killed again and again as theirs, until they reported that these can't be started."""
     engine = [sys.executable, "-I", "-S", str(ENGINES / "scripted.py"), "good", "0.3"]
     slow = replace(Registry().resolve(f"gtp:command={shlex.join(engine)}"), name="slow")
-    records, kills = list[GameRecord](), 3
+    records, kills = list[GameRecord](), 2
     for update in play_event(match(slow, scripted("GOOD"), games=2, rules=FIVE), store, 1):
         records += update.records
         found = family(os.getpid())
