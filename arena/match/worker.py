@@ -137,7 +137,14 @@ def work(connection: Connection, shared: Any, spec: WorkerSpec, journal: Path, s
         for descriptor in (1, 2):
             os.dup2(log.fileno(), descriptor)
     faulthandler.enable()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # unwinds, so that the bots are closed
+    is_ended = False
+
+    def end(*_: object) -> None:
+        nonlocal is_ended
+        is_ended = True
+        sys.exit(0)  # unwinds, so that the bots are closed
+
+    signal.signal(signal.SIGTERM, end)
     state = SharedState(shared)
     running_clock.start(state.skip)
     bots: dict[str, Bot] = {}
@@ -157,7 +164,8 @@ def work(connection: Connection, shared: Any, spec: WorkerSpec, journal: Path, s
         connection.send(READY)
         _play(connection, state, bots, spec, Journal(journal))
     except UserError as error:
-        connection.send(error)
+        if not is_ended:  # else loading a bot failed by that
+            connection.send(error)
     except ConnectionError:
         pass  # the parent is gone
     finally:

@@ -39,13 +39,16 @@ def start(tmp_path: Path) -> Iterator[Start]:
         (tmp_path / "stderr").touch()
         own = Limits.read(limits, "here")
         players = {name: replace(scripted(kind, name, **script), limits=own) for name in ("one", "two")}
+        if kind.endswith(".py"):
+            players = {name: replace(player, factory=f"{kind}:BOT") for name, player in players.items()}
         spec = WorkerSpec(players, Rules.preset("cgos", 7, move_limit=20), OFF, boards)
         shared, journal = context.RawArray("d", SharedState.SIZE), tmp_path / "journal"
         create_journal(journal, "event", boards, spec.rules)
         workers.append(context.Process(target=work, args=(there, shared, spec, journal, str(tmp_path / "stderr"), 0)))
         workers[0].start()
         there.close()
-        assert heard(here) == READY
+        if not kind.endswith(".py"):
+            assert heard(here) == READY
         return workers[0], here, SharedState(shared)
 
     yield started
@@ -93,5 +96,15 @@ def test_a_paused_worker_can_still_be_ended_and_what_starts_it_lies_in_our_own_f
         connection.send(None)
     else:
         connection.close()
+    worker.join(LONG)
+    assert worker.exitcode == 0
+
+
+def test_a_worker_that_is_terminated_while_it_loads_a_bot_blames_nobody(start: Start, tmp_path: Path) -> None:
+    """The exit was reported as the bot's: the event ended, with exit code 2."""
+    (tmp_path / "mine.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
+    worker, connection, _ = start(str(tmp_path / "mine.py"), boards=8)
+    with pytest.raises(EOFError):
+        heard(connection)
     worker.join(LONG)
     assert worker.exitcode == 0
