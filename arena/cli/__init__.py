@@ -6,9 +6,9 @@ import inspect
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import pairwise
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -151,7 +151,7 @@ def _run() -> None:
     except ModuleNotFoundError as error:
         extra = EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
-            _fail_with_traceback()
+            _fail(_write_traceback(error), 1)
         _fail(f"this needs more packages ({error.name}): pip install 'arena[{extra}]'")
     except BrokenPipeError:  # the reader of a pipe has left, as `head` does
         abandon_output()
@@ -159,13 +159,25 @@ def _run() -> None:
     except OSError as error:  # a disk, a limit or a name that the system refuses
         abandon_output()
         _fail(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
-    except Exception:
-        _fail_with_traceback()
+    except Exception as error:
+        _fail(_write_traceback(error), 1)
 
 
-def _fail_with_traceback() -> NoReturn:
-    traceback.print_exc()
-    _fail("this is a bug in arena; please report it with the lines above and your command", 1)
+def _write_traceback(error: Exception) -> str:
+    """Write the traceback of a bug in arena to the results folder, or to the temporary files if that can't be written
+    to. Returns what to print."""
+    import platform
+    import tempfile
+    import traceback
+
+    folder = dict(pairwise(sys.argv)).get("--results", "results")
+    folder = folder if os.access(folder, os.W_OK) else tempfile.gettempdir()
+    path = os.path.join(folder, f"traceback-{os.getpid()}.txt")
+    with suppress(OSError), open(path, "w", encoding="utf-8", errors="replace") as file:
+        file.write(f"arena {__version__}, Python {platform.python_version()}, {platform.platform()}\n\n")
+        traceback.print_exception(error, file=file)
+    what = " ".join(traceback.format_exception_only(error)[0].split())
+    return f"this is a bug in arena ({what}); please report it with your command and the traceback in {path}"
 
 
 def _fail(words: str, code: int = 2) -> NoReturn:

@@ -11,6 +11,7 @@ import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from tempfile import gettempdir
 from threading import Event
 from time import monotonic
 from typing import Any, NoReturn
@@ -20,7 +21,7 @@ from helpers.commandline import ARENA, ROOT, arena, arena_alone, arena_begun, en
 from helpers.games import random_game
 from helpers.processes import end_of
 
-from arena import StoreError
+from arena import StoreError, __version__
 from arena.cli.events import ratings_written
 from arena.match.event import event_from_json
 from arena.report.style import Console
@@ -256,17 +257,24 @@ def test_ctrl_c_when_the_test_is_decided_ends_the_match_as_it_is(tmp_path: Path)
             raise KeyboardInterrupt
 
 
-def test_a_bug_of_arena_ends_with_its_traceback_and_a_line_about_it(
+def test_a_bug_of_arena_is_one_line_that_says_where_the_traceback_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> NoReturn:
         raise ZeroDivisionError("no such share")
 
     monkeypatch.setattr("arena.results.store.Store.of", fail)
-    done = arena("games", folder=tmp_path)
-    *lines, last = done.stderr.splitlines()
-    assert done.returncode == 1 and "please report it with the lines above" in last
-    assert lines[0].startswith("Traceback") and "ZeroDivisionError: no such share" in lines
+    (tmp_path / "results").mkdir()
+    for folder, options in ((tmp_path / "results", ()), (Path(gettempdir()), ("--results", str(tmp_path / "none")))):
+        done = arena("games", *options, folder=tmp_path)
+        what = r"this is a bug in arena \(ZeroDivisionError: no such share\)"
+        found = re.fullmatch(
+            rf"arena: {what}; please report it with your command and the traceback in (\S+)\n", done.stderr
+        )
+        assert done.returncode == 1 and found is not None, done.stderr
+        path = tmp_path / found[1]
+        assert path.parent == folder and "Traceback" in path.read_text() and __version__ in path.read_text()
+        path.unlink()
 
 
 def test_json_prints_no_sign_that_commands_a_terminal() -> None:
