@@ -31,13 +31,6 @@ def cores(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cg
     return max(1, int(least))
 
 
-def available_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
-    """Bytes of memory that a process can use without swapping; those of the machine where the system doesn't say."""
-    with suppress(OSError, ValueError, IndexError):
-        return 1024 * int(meminfo.read_text().partition("MemAvailable:")[2].split()[0])
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
 def allow_open_files(needed: int) -> int:
     """Raise the limit of open files so that ``needed`` more can be opened, as far as the hard limit allows; returns how
     many more can be opened."""

@@ -18,6 +18,7 @@ from arena.go.kernels import (
     group_liberties,
     hash_after,
     illegal_reason,
+    mark_group,
     move_of,
     owner_map,
     placed_score,
@@ -84,16 +85,6 @@ def _visible_turns(recent, passing):
     return TURNS
 
 
-@inlined
-def _mark_group(board, stone, table, plane):
-    p = np.int64(stone)
-    while True:
-        plane[table[move_of(board, p)]] = 1
-        p = np.int64(board.next[U(p)])
-        if p == stone:
-            return
-
-
 @kernel
 def _mark_ladders(boards, liberties, table, chaser, plane, starts):
     """Write the groups of ``boards[0]`` that a ladder catches to ``plane``. Moves that begin one on a group of the side
@@ -106,17 +97,17 @@ def _mark_ladders(boards, liberties, table, chaser, plane, starts):
             continue
         if liberties[U(p)] == 1:
             if is_laddered(boards, p):
-                _mark_group(board, p, table, plane)
+                mark_group(board, p, table, plane)
         elif liberties[U(p)] == 2:
             _, first, second, _ = first_liberties(board, p, 3)
             wants_all = there == 3 - chaser
             works = catches(boards, p, first, second)
             if works:
-                _mark_group(board, p, table, plane)
+                mark_group(board, p, table, plane)
                 if wants_all:
                     starts[table[move_of(board, first)]] = 1
             if (wants_all or not works) and catches(boards, p, second, first):
-                _mark_group(board, p, table, plane)
+                mark_group(board, p, table, plane)
                 if wants_all:
                     starts[table[move_of(board, second)]] = 1
 

@@ -431,6 +431,17 @@ def group_liberties(board, counts):
             counts[U(d)] += 1
 
 
+@inlined
+def mark_group(board, stone, table, plane):
+    """Write 1 to the points of a group in a plane (n²,), turned by ``table``."""
+    p = np.int64(stone)
+    while True:
+        plane[table[move_of(board, p)]] = 1
+        p = np.int64(board.next[U(p)])
+        if p == stone:
+            return
+
+
 # What follows is called from Python, with arrays of boards: a board by itself takes ten times as long to pass.
 
 

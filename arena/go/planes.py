@@ -31,6 +31,7 @@ from arena.go.kernels import (
     first_liberties,
     group_liberties,
     is_legal,
+    mark_group,
     move_of,
     owner_map,
     play_any,
@@ -98,17 +99,6 @@ def arena_17(positions, count, tables, planes):
                 out[10 + age, table[recent[age]]] = 1
 
 
-@inlined
-def _mark_group(board, stone, table, plane):
-    """Write 1 to the points of a group in a plane (n²,)."""
-    p = np.int64(stone)
-    while True:
-        plane[table[move_of(board, p)]] = 1
-        p = np.int64(board.next[U(p)])
-        if p == stone:
-            return
-
-
 @kernel
 def arena_31(positions, count, tables, planes):
     """arena-31: those of arena-17, then pairs, of the side to move and the other side: 17-18 groups in atari that their
@@ -137,7 +127,7 @@ def arena_31(positions, count, tables, planes):
                 turn, open_points = int(there != positions.colours[i]), liberties[U(p)]
                 if open_points == 1:
                     if not find_rescues(boards, p, table, out[23 + turn]):
-                        _mark_group(board, p, table, out[17 + turn])
+                        mark_group(board, p, table, out[17 + turn])
                 elif open_points == 2:
                     _, first, second, _ = first_liberties(board, p, 3)
                     for q in (first, second):
@@ -145,9 +135,9 @@ def arena_31(positions, count, tables, planes):
                             try_move(boards, q, 3 - there)
                             if is_caught(boards[1:], p):
                                 out[22 - turn, table[move_of(board, q)]] = 1
-                                _mark_group(board, p, table, out[19 + turn])
+                                mark_group(board, p, table, out[19 + turn])
                 elif 4 <= open_points <= 5:
-                    _mark_group(board, p, table, out[19 + 2 * open_points + turn])
+                    mark_group(board, p, table, out[19 + 2 * open_points + turn])
 
 
 @dataclass(frozen=True, slots=True)

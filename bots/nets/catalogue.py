@@ -179,8 +179,3 @@ def _widened(weight: Tensor, wide: Tensor) -> Tensor:
         widened[: len(weight), weight.shape[1] :] = 0
     widened[tuple(slice(size) for size in weight.shape)] = weight
     return widened
-
-
-def count_parameters(network: nn.Module) -> int:
-    """The number of trainable parameters."""
-    return sum(parameter.numel() for parameter in network.parameters())

@@ -24,16 +24,14 @@ from torch.nn import functional
 from arena import CheckpointError
 from arena.files import open_regular, reason
 from arena.go.coords import MAX_SIZE
-from arena.system import available_memory
 from bots.nets.network import SCORE_UNIT, Outputs
 
 FAMILY, ENCODER = "katago", "katago-22"
 VERSIONS = range(8, 18)
 PLANES, NUMBERS = 22, 19  # of an input of version 7: planes, and numbers, which the encoder writes as further planes
 MOST_CHANNELS, MOST_WEIGHTS = 1 << 14, 1 << 30  # of a layer, and of a net
-COPIES = 8  # how many times an import has the weights in memory
 IMPOSSIBLE = 20.0  # less in a logit
-CHUNK = 1 << 24  # bytes that are decompressed at once
+MOST_BYTES = 4 * MOST_WEIGHTS + (1 << 24)  # of a decompressed file
 
 
 class Layers:
@@ -106,20 +104,16 @@ class ModelFile(Layers):
         self._is_text = b"@BIN@" not in self._data
 
     def _decompress(self) -> bytes:
-        most, parts, count = available_memory() // COPIES, list[bytes](), 0
         try:
             with open_regular(self._path) as file, gzip.open(file) as content:
-                while part := content.read(CHUNK):
-                    parts.append(part)
-                    count += len(part)
-                    if count > most:
-                        words = f"it is too large for this machine: it needs {COPIES * count / 1e9:.1f} GB of memory"
-                        raise CheckpointError(f"{self._path}: {words} or more, and {COPIES * most / 1e9:.1f} are free")
+                data = content.read(MOST_BYTES + 1)
         except EOFError as error:
             raise self.fail("it is cut: download it again") from error
-        except (OSError, zlib.error) as error:
+        except (OSError, zlib.error, MemoryError) as error:
             raise self.fail(f"it can't be read ({reason(error)}); give a .bin.gz or .txt.gz of KataGo's") from error
-        return b"".join(parts)
+        if len(data) > MOST_BYTES:
+            raise self.fail("it has too many weights")
+        return data
 
     def fail(self, problem: str) -> CheckpointError:
         return CheckpointError(f"{self._path}: {problem}")

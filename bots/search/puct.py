@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from arena.go.alive import mark_alive
+from arena.go.alive import SAFE, mark_alive
 from arena.go.jit import inlined, kernel
 from arena.go.katago_planes import mark_superko
 from arena.go.kernels import (
     AREA_SCORED,
     BOARD,
     CELLS,
+    WIDTH,
     U,
     area_score,
     below,
@@ -25,7 +26,6 @@ from arena.go.kernels import (
 )
 from arena.go.planes import HISTORY, Positions
 from bots.search import tree
-from bots.search.alive import fills_own, is_pointless
 from bots.search.gumbel import choose_inside, choose_root
 from bots.search.playouts import answering_playout
 
@@ -209,6 +209,27 @@ def _write_past(boards, root, hashes, nodes, slot, path, depth, positions, leaf)
             earlier[0].ko = 0
         colour = 3 - colour
     mark_superko(positions, leaf, hashes[slot], np.int64(root.positions) + depth - 1)
+
+
+# What a search leaves out because the stones around it are pass-alive at the root.
+
+
+@inlined
+def fills_own(board, root, colour):
+    """Whether all that ``colour`` can do in its pass-alive territory is to fill it: no stone has come to threaten."""
+    for p in range(WIDTH + 1, WIDTH * (board.side + 1) - 1):
+        if root.alive[U((colour - 1) * CELLS + p)] == SAFE and board.colour[U(p)] == 3 - colour:
+            return False
+    return True
+
+
+@inlined
+def is_pointless(board, root, p, colour, own):
+    """Whether a stone at ``p`` can't change what the board is worth, by area and with what is pass-alive at the root:
+    it fills ``own`` territory, or it is lost among the other side's stones. In a ko that may be a threat."""
+    if root.alive[U((colour - 1) * CELLS + p)] == SAFE:
+        return own
+    return root.alive[U((2 - colour) * CELLS + p)] != 0 and board.ko == 0
 
 
 @kernel

@@ -13,7 +13,7 @@ from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
 from arena.go.sgf import write_sgf
 from arena.players.registry import Registry
-from bots.nets.catalogue import count_parameters, named_network, usual_encoder
+from bots.nets.catalogue import named_network, usual_encoder
 from bots.nets.checkpoint import Checkpoint
 from trainers import ownership, sl
 from trainers.losses import Target
@@ -27,7 +27,7 @@ def test_the_nets_are_as_large_as_they_were_described() -> None:
     nets = ("trencseni-cnn", 1, trencseni), ("alphago-12x192", 48, alphago), ("gocnn-5x64", 8, gocnn)
     for name, planes, expected in nets:
         assert find_encoder(usual_encoder(name)).planes == planes
-        assert count_parameters(named_network(name, planes, 19)) == expected
+        assert sum(part.numel() for part in named_network(name, planes, 19).parameters()) == expected
 
 
 def test_the_ownership_loss_knows_only_scored_rows() -> None:
