@@ -8,6 +8,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 from helpers.commandline import environment
 from helpers.scripted_bots import scripted
 
@@ -111,6 +112,7 @@ def layer(module: str) -> tuple[int, str]:
     return max(fits)[1:]
 
 
+@pytest.mark.smoke
 def test_arrows_point_down_only() -> None:
     exported = {found for found in INSIDE if found.importer == "arena"}  # to the authors of bots
     both = [(found, layer(found.importer), layer(found.module)) for found in INSIDE if found not in exported]

@@ -73,6 +73,7 @@ def play_on(bot: GtpBot, game: Game, limits: Limits = LIMITS) -> None:
     game.play(move)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("mode", "moves", "expected"),
     [

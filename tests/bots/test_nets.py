@@ -227,6 +227,7 @@ def copy_of(net: Checkpoint, folder: Path) -> Path:
     return Path(shutil.copytree(net.folder, folder))
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", [WEIGHTS, MODEL, MODEL_INT8, MANIFEST])
 def test_a_changed_or_missing_file_is_named(net: Checkpoint, tmp_path: Path, name: str) -> None:
     folder = copy_of(net, tmp_path / "copy")

@@ -50,6 +50,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.smoke
 @FIRST_MATCH
 def test_a_match_is_played_summed_up_rated_listed_and_exported(played: Path, tmp_path: Path) -> None:
     done = arena("match", "random", "fast-random", "-n", "8", "--size", "7", folder=played)

@@ -58,6 +58,7 @@ def test_the_help_of_a_command_fits_a_screen_names_values_by_words_and_has_examp
     assert any((example + " ").startswith(name + " ") for example in found)
 
 
+@pytest.mark.smoke
 def test_the_guide_has_every_command_and_every_bot() -> None:
     guide = (ROOT / "docs" / "guide.md").read_text()
     bots = [one.name for one in Registry().entries if f"| {one.kind} |" not in guide]

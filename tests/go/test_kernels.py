@@ -79,6 +79,7 @@ def compare(game: Game, twin: ReferenceGame, deep: bool) -> None:
 SMALL = product([(5, 6, 250), (9, 2, 250)], ["cgos", "tromp-taylor", "japanese"])
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(("how", "preset"), [*SMALL, ((19, 1, 9), "cgos")])
 def test_random_games_agree_with_the_slow_twin(how: tuple[int, int, int], preset: str) -> None:
     size, games, most = how

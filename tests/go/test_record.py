@@ -43,6 +43,7 @@ def records(draw: st.DrawFn) -> GameRecord:
     return GameRecord.from_game(game, date="2020-02-29", opening=draw(st.integers(0, 8)), reason=reason, **names)
 
 
+@pytest.mark.smoke
 @settings(max_examples=50)
 @given(records(), st.integers(0, 7))
 def test_a_record_comes_back_from_its_sgf_replays_and_has_the_opening_of_its_mirror(

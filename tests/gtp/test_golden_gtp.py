@@ -4,6 +4,7 @@ import re
 from io import StringIO
 from pathlib import Path
 
+import pytest
 from helpers.commandline import arena, arena_alone
 
 from arena.go.game import Rules
@@ -28,6 +29,7 @@ def test_a_gtp_session_is_the_golden_one_byte_by_byte(tmp_path: Path) -> None:
     assert (done.stdout, done.returncode) == (answers, 0), done.stderr
 
 
+@pytest.mark.smoke
 def test_refusals_scores_undo_handicap_and_rules_are_the_golden_ones() -> None:
     (sent, answers), output = session("gtp-board.txt"), StringIO()
     serve(Server(Registry().resolve("random").build(), Rules.preset()), StringIO(sent), output)

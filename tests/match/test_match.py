@@ -77,6 +77,7 @@ def undisturbed() -> dict[int, GameRecord]:
 OWNERSHIP = "bad: TypeError: ownership is not an array of 49 numbers from -1 to 1"
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("kind", "ending", "reason"),
     [

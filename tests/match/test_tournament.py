@@ -6,6 +6,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from helpers.events import planned
 from helpers.games import between, essence, fresh
 from helpers.scripted_bots import scripted
@@ -71,6 +72,7 @@ def test_a_game_depends_on_its_two_players_and_the_terms_only() -> None:
     assert all(numbered(3, **change).settings != three.settings for change in changes)
 
 
+@pytest.mark.smoke
 def test_a_tournament_goes_on_where_it_stopped_and_takes_new_players(store: Store, tmp_path: Path) -> None:
     three, four = numbered(3, rules=FIVE), numbered(4, rules=FIVE)
     updates = play_event(three, store, 1)

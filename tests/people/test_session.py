@@ -64,6 +64,7 @@ def played(now: SessionState) -> str:
 # --- Turns ---
 
 
+@pytest.mark.smoke
 def test_a_resignation_ends_a_persons_game_even_while_the_bot_thinks() -> None:
     bot = Deliberate("C3")
     with sat(kifu_of(), bot) as session:
@@ -337,6 +338,7 @@ def test_a_saved_game_with_fewer_figures_than_moves_loses_no_move() -> None:
     assert kept[-1].record.moves == record.moves and kept[-1].record.facts[:2] == stats
 
 
+@pytest.mark.smoke
 def test_a_game_is_kept_in_a_file_that_other_programs_read_and_one_arena_writes(tmp_path: Path) -> None:
     people = (Player("ada", "human"),)
     with SavedGameFile.create(tmp_path) as file:

@@ -49,6 +49,7 @@ def refusal(call: Any, *arguments: Any, error: type[Exception] = ConfigError) ->
 # --- What is typed ---
 
 
+@pytest.mark.smoke
 def test_every_kind_plays_under_its_own_name_and_settings_are_typed_behind_it(registry: Registry) -> None:
     kinds = {"alphago", "fast-random", "gtp", "human", "policy", "random", "uct"}
     assert kinds <= set(registry.kinds) and kinds | {"mcts", "sl"} <= {entry.name for entry in registry.entries}

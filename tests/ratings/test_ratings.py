@@ -54,6 +54,7 @@ def check_finite(estimate):
 # --- Two players ---
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("row", GOLDEN["pentanomial"])
 def test_a_match_gives_the_figures_of_fastchess_and_fishtest(row):
     """Theirs is the interval of a normal distribution; with 290 pairs it and ours are hardly apart."""
@@ -188,6 +189,7 @@ def league_of(row):
     return [Result(a, b, wins, wins + losses) for a, b, wins, losses in colours]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("row", GOLDEN["bradley_terry"], ids=["choix", "KataGo C++", "Ordo -W", "KataGo Python"])
 def test_a_league_is_rated_as_by_public_programs(row):
     prior = max(1e-6, row.get("prior", row.get("prior_virtual_games")))  # next to nothing where the program has none

@@ -154,6 +154,7 @@ def figures_of(table: Standings) -> dict[str, Any]:
     }
 
 
+@pytest.mark.smoke
 @settings(max_examples=80)
 @given(stored(), st.data(), st.sampled_from([QUICK, QUICK, None]))
 def test_games_count_as_in_the_slow_twin_whatever_the_order_in_which_they_end(

@@ -116,6 +116,7 @@ def test_rows_turn_with_the_board_and_owners_and_scores_are_the_side_to_moves_wh
 # The loss and the loop.
 
 
+@pytest.mark.smoke
 def test_the_loss_leaves_out_unknown_results() -> None:
     generator = torch.Generator().manual_seed(0)
     policy, value, ownership = (torch.randn(4, n, generator=generator, requires_grad=True) for n in (50, 3, 49))

@@ -208,6 +208,7 @@ def test_all_views_fit_the_screen_and_boards_stand_where_there_is_room(size: tup
     use(EventApp(state, endless(match_of(), boards=0), Control()), look, size)
 
 
+@pytest.mark.smoke
 def test_keys_and_clicks_choose_the_board_pause_and_finish() -> None:
     match, control, closed = match_of(games=64), Control(), list[str]()
 

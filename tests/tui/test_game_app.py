@@ -95,6 +95,7 @@ def test_an_error_in_a_handler_of_the_screen_is_raised_with_its_traceback_as_a_n
     assert fault.value.args == ("ValueError: no such board",) and "on_ready" in fault.value.__notes__[0]
 
 
+@pytest.mark.smoke
 def test_keys_go_through_the_game_and_m_from_mistake_to_mistake() -> None:
     app = GameApp(RECORD, REMARKS, colours=False)
 
