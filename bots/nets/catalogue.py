@@ -75,7 +75,7 @@ class Trencseni(Classic):
         return Outputs(policy=self.moves(y).flatten(1))  # (B, n² + 1)
 
 
-class AlphaGo(Classic):
+class AlphaGoNet(Classic):
     ENDS: ClassVar = ("stack.0", "points", "passing")
 
     def __init__(self, config: ClassicConfig):
@@ -102,7 +102,11 @@ class GoCNN(Classic):
         return Outputs(ownership=self.points(self.features(planes)).flatten(1))
 
 
-FAMILIES: dict[str, Callable[[ClassicConfig], Classic]] = {"trencseni": Trencseni, "alphago": AlphaGo, "gocnn": GoCNN}
+FAMILIES: dict[str, Callable[[ClassicConfig], Classic]] = {
+    "trencseni": Trencseni,
+    "alphago": AlphaGoNet,
+    "gocnn": GoCNN,
+}
 Net = Network | Classic | KataGoNet
 """Planes (B, P, n, n) -> ``Outputs``; its ``config`` is what ``network_from`` builds it from again."""
 

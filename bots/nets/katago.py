@@ -223,7 +223,7 @@ class Dense(nn.Conv2d):
             self.bias = fixed((layers.weights(outputs) * scale)[rows])
 
 
-class Norm(Part):
+class BatchNorm(Part):
     """A batch norm as a scale and a bias, and the activation behind it; (B, C, n, n) -> the same."""
 
     def __init__(self, layers: Layers, version: int):
@@ -316,8 +316,8 @@ class Ordinary(nn.Module):
     def __init__(self, layers: Layers, version: int):
         super().__init__()
         layers.name()
-        self.pre, self.conv1 = Norm(layers, version), Convolution(layers)
-        self.mid, self.conv2 = Norm(layers, version), Convolution(layers)
+        self.pre, self.conv1 = BatchNorm(layers, version), Convolution(layers)
+        self.mid, self.conv2 = BatchNorm(layers, version), Convolution(layers)
 
     def forward(self, x: Tensor, off: Tensor) -> Tensor:
         return x + self.conv2(self.mid(self.conv1(self.pre(x))))
@@ -327,9 +327,9 @@ class Pooling(nn.Module):
     def __init__(self, layers: Layers, version: int):
         super().__init__()
         layers.name()
-        self.pre, self.conv1, self.convg = Norm(layers, version), Convolution(layers), Convolution(layers)
-        self.normg, self.spread = Norm(layers, version), Dense(layers)
-        self.mid, self.conv2 = Norm(layers, version), Convolution(layers)
+        self.pre, self.conv1, self.convg = BatchNorm(layers, version), Convolution(layers), Convolution(layers)
+        self.normg, self.spread = BatchNorm(layers, version), Dense(layers)
+        self.mid, self.conv2 = BatchNorm(layers, version), Convolution(layers)
 
     def forward(self, x: Tensor, off: Tensor) -> Tensor:
         h = self.pre(x)
@@ -344,9 +344,9 @@ class Nested(nn.Module):
         super().__init__()
         layers.name()
         count = layers.whole()
-        self.pre, self.conv1 = Norm(layers, version), Convolution(layers)
+        self.pre, self.conv1 = BatchNorm(layers, version), Convolution(layers)
         self.blocks = read_blocks(layers, version, count)
-        self.post, self.conv2 = Norm(layers, version), Convolution(layers)
+        self.post, self.conv2 = BatchNorm(layers, version), Convolution(layers)
 
     def forward(self, x: Tensor, off: Tensor) -> Tensor:
         y = self.conv1(self.pre(x))
@@ -504,14 +504,14 @@ class KataGoNet(Part):
             layers.option(f"{option} of the trunk")
         self.stem, self.numbers = Convolution(layers), Dense(layers)
         self.trunk = read_blocks(layers, version, blocks)
-        self.tip = RmsNorm(layers, version) if has_rms_norm else Norm(layers, version)
+        self.tip = RmsNorm(layers, version) if has_rms_norm else BatchNorm(layers, version)
         layers.name()
         if version >= 17:
             layers.option("channels of the policy", (2, 4))
             for option in "ABC":
                 layers.option(f"{option} of the policy")
-        self.p1, self.g1, self.gnorm = Convolution(layers), Convolution(layers), Norm(layers, version)
-        self.gspread, self.pnorm, self.p2 = Dense(layers), Norm(layers, version), Convolution(layers, kept=1)
+        self.p1, self.g1, self.gnorm = Convolution(layers), Convolution(layers), BatchNorm(layers, version)
+        self.gspread, self.pnorm, self.p2 = Dense(layers), BatchNorm(layers, version), Convolution(layers, kept=1)
         self.passing = Dense(layers, has_bias=version >= 15, rows=None if version >= 15 else [0])
         if version >= 15:
             self.activate_passing = self.read_activation(layers, version, "passing_activation")
@@ -519,7 +519,7 @@ class KataGoNet(Part):
         layers.name()
         for option in "ABC" if version >= 17 else "":
             layers.option(f"{option} of the value")
-        self.v1, self.vnorm, self.v2 = Convolution(layers), Norm(layers, version), Dense(layers, has_bias=True)
+        self.v1, self.vnorm, self.v2 = Convolution(layers), BatchNorm(layers, version), Dense(layers, has_bias=True)
         self.activate_v2 = self.read_activation(layers, version, "v2_activation")
         self.v3 = Dense(layers, has_bias=True, rows=[0, 2, 1])  # from win, loss, no result
         lead = multipliers[3] if multipliers else 20.0
