@@ -25,7 +25,7 @@ from benchmarks.speed import positive
 
 AT_ONCE = 32  # openings that are drawn and searched together
 LOWEST = 0.4  # win rate of each side by the last search
-PATIENCE = 50  # draws of ``AT_ONCE`` openings without a new balanced one before ``make_book`` gives up
+MAX_FAILED_DRAWS = 50  # draws of ``AT_ONCE`` openings without a new balanced one before ``make_book`` gives up
 
 STAGES = ((32, 0.05), (8, 0.03), (1, 0.0))
 """The searches of an opening: the divisor of its visits, and by how much the bounds of the win rate are widened."""
@@ -47,7 +47,7 @@ def make_book(player: Player, rules: Rules, count: int, plies: int, visits: int,
             balanced = _balanced(bot, [game for position, game in games.items() if position not in seen], visits)
             seen |= games.keys()
             failures = 0 if balanced else failures + 1
-            if failures == PATIENCE:
+            if failures == MAX_FAILED_DRAWS:
                 raise ConfigError(f"only {found} balanced openings of {plies} moves were found; use more --plies")
             for game, decision in balanced[: count - found]:
                 rate = decision.win_rate

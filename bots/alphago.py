@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from arena.go.planes import Encoder
 
 STEP = 4096  # visits between two checks of the clock, at most
-FOREVER = 1 << 40  # more visits than a tree can have
-MOST = 2**31 - 1
+UNLIMITED_VISITS = 1 << 40  # more visits than a tree can have
+MAX_INT32 = 2**31 - 1
 BATCH = 8  # leaves per batch under a time limit: 1.5 times as many visits as one by one (int8, AVX2)
 NODE_BYTES = 24
 FIRST_NODES = 2**15  # nodes that a tree has room for at first: some 400 visits on 9x9
@@ -35,7 +35,10 @@ FIRST_NODES = 2**15  # nodes that a tree has room for at first: some 400 visits 
 class Config:
     checkpoint: str = setting(AUTO, "name or folder of the net; auto: the one that ships for the size of the board")
     visits: int = setting(
-        100, "visits per move, with those kept from before. A limit such as @seconds overrides it", low=2, high=MOST
+        100,
+        "visits per move, with those kept from before. A limit such as @seconds overrides it",
+        low=2,
+        high=MAX_INT32,
     )
     rollout_weight: float = setting(0.0, "weight of rollouts (lambda) on a full board; 0: none", low=0, high=1)
     rollouts_full: float = setting(
@@ -149,7 +152,7 @@ class AlphaGo(Bot):
         tables = symmetry_table(size)
         self._puct.prune_pass_alive(trees.boards, trees.roots, trees.nodes, slots)
         least = 1 if is_analysis else 2  # the first visit only expands the root
-        most = max(least, limits.simulations or (config.visits if seconds is None else FOREVER))
+        most = max(least, limits.simulations or (config.visits if seconds is None else UNLIMITED_VISITS))
         params = self._params._replace(stop_early=config.stop_early and seconds is None and not config.gumbel)
         end = inf if seconds is None else perf_counter() + seconds * len(slots)
         known = (trees.boards, trees.roots, trees.hashes)

@@ -37,7 +37,7 @@ from arena.system import retry_killed, running_clock
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
     from arena.go.game import Game, Rules
 
-GRACE = 1.0  # seconds that an engine gets to end by itself
+ENGINE_EXIT_SECONDS = 1.0  # seconds that an engine gets to end by itself
 LONGEST_WAIT = 3600.0  # seconds of one call of poll, which takes no infinite ones
 LONGEST_ANSWER = 1 << 20  # bytes
 KEPT_STDERR = 1 << 16  # bytes
@@ -239,8 +239,8 @@ class Engine:
         return (BotKilled if by_a_signal else BotFault)(self._describe(f"{how} instead of answering {quoted(command)}"))
 
     def _wait(self) -> None:
-        """Let the engine end by itself within GRACE, and read what it still writes."""
-        until = running_clock() + GRACE
+        """Let the engine end by itself within ENGINE_EXIT_SECONDS, and read what it still writes."""
+        until = running_clock() + ENGINE_EXIT_SECONDS
         while self._ended is None and running_clock() < until:
             self._listen(0.02)
             self._unread.clear()

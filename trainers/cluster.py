@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any
 
 from arena.go.game import Rules
-from arena.match.cluster import PATIENCE, REPORT, NodeActor, Nodes
+from arena.match.cluster import NODE_ANSWER_SECONDS, REPORT, NodeActor, NodePool
 from trainers.settings import ClusterOptions
 
 CHUNK_SECONDS = 1.0  # for which work collects games before it sends them
@@ -65,7 +65,7 @@ class TrainerNode(NodeActor):
         over.is_over, self._stages = True, {stage: over}
 
 
-class SelfPlayNodes(Nodes):
+class SelfPlayNodes(NodePool):
     """The nodes of a connected cluster. Raises UserError where none answers."""
 
     actor = TrainerNode
@@ -99,7 +99,7 @@ class SelfPlayNodes(Nodes):
             yield from self._games()
         for node in self.nodes.values():
             node.actor.end.remote(self._stage)
-        until = monotonic() + PATIENCE
+        until = monotonic() + NODE_ANSWER_SECONDS
         while self.tasks and monotonic() < until:
             yield from self._games()
         for node in self.nodes.values():

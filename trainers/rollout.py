@@ -20,7 +20,7 @@ from arena.go.jit import kernel
 from arena.go.kernels import BOARD, CELLS, clear, play_any, point_of
 from bots.nets.checkpoint import ROLLOUT, Manifest
 from bots.nets.rollout import save_policy
-from bots.search.rollouts import FEATURES, MOST, list_features, tie
+from bots.search.rollouts import FEATURES, MAX_FEATURES, list_features, tie
 from trainers.games import Games, some_games
 from trainers.processes import refuse_torchrun
 from trainers.records import read_split
@@ -43,7 +43,7 @@ def learn(size, moves, starts, order, tied, learned, squares, batch, rate, shrin
     """
     scratch = np.empty((4, 2 * CELLS), np.int64)
     candidates, counts = np.empty(CELLS, np.int64), np.empty(CELLS, np.int64)
-    features = np.empty((CELLS, MOST), np.int64)
+    features = np.empty((CELLS, MAX_FEATURES), np.int64)
     shares = np.empty(CELLS, np.float64)
     gradient = np.zeros(len(learned), np.float64)
     is_touched = np.zeros(len(learned), np.bool_)

@@ -211,7 +211,7 @@ def judged_games(
 
 # --- Engines ---
 
-PATIENCE = 600.0  # seconds that an engine gets for all the positions that it is sent at once
+ENGINE_ANALYSIS_SECONDS = 600.0  # seconds that an engine gets for all the positions that it is sent at once
 
 
 class Analyst:
@@ -228,7 +228,7 @@ class Analyst:
     def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, ...]:
         """The visits of each move (games, size² + 1), or with one visit the net's policy, the win rates (games,) of the
         sides to move, and ownership (games, size²). Raises BotFault; the engine is gone then."""
-        visits, deadline = limits.simulations or 1, time.monotonic() + PATIENCE
+        visits, deadline = limits.simulations or 1, time.monotonic() + ENGINE_ANALYSIS_SECONDS
         names = [str(self._sent + number) for number in range(len(games))]
         self._sent += len(games)
         answers: dict[str, Mapping[str, Any]] = {}

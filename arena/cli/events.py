@@ -46,7 +46,7 @@ def read_limits(given: TermsTable) -> Limits:
     return Limits.read(given.limits, "--limits") if given.limits else Limits()
 
 
-def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
+def read_terms(given: TermsTable, print_line: Callable[[str], None]) -> Terms:
     """The terms of an event. Openings come from the book that ships, unless --book or --plies is given. Raises
     UserError."""
     from arena.contract.adjudication import Adjudication
@@ -60,7 +60,7 @@ def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
         if given.plies == 0:
             raise ConfigError("--plies 0 uses nothing of a book; give at least 1, or leave out --plies or --book")
         book, summary = read_book(given.book, rules, given.plies, seed)
-        say(f"{given.book}: {summary}.")
+        print_line(f"{given.book}: {summary}.")
     return Terms(rules, given.openings or 0, plies, seed, Adjudication.read(given.adjudicate or ""), book, is_usual)
 
 
@@ -105,7 +105,9 @@ def store_event(store: Store, event: Event) -> None:
     store.add_event(StoredEvent(event.event, created, event.settings, event_to_json(event)))
 
 
-def continue_stored(event: Event, store: Store, say: Callable[[str], None], is_counted: bool) -> tuple[Event, bool]:
+def continue_stored(
+    event: Event, store: Store, print_line: Callable[[str], None], is_counted: bool
+) -> tuple[Event, bool]:
     """The event as it is stored, with the games of ``event`` where these are more, and whether any may be played. An
     event without stored games is new. ``is_counted`` says that the number of games was asked for; else, unless players
     join, the stored one counts. Raises ConfigError where anything else differs."""
@@ -127,7 +129,7 @@ def continue_stored(event: Event, store: Store, say: Callable[[str], None], is_c
         event = with_games(event, planned)
     if is_counted and games < planned:
         again = "--new starts again" if isinstance(event, Match) else "take another name for a new one"
-        say(f"{event.event} has {planned} planned games: with -n {games}, none is played ({again}).")
+        print_line(f"{event.event} has {planned} planned games: with -n {games}, none is played ({again}).")
     return continue_event(stored, event), not is_counted or games >= planned
 
 
@@ -189,7 +191,7 @@ class EventSetup:
                 terms, journals = event.terms, journals_of(self.results, event.event)
                 crew = Cluster(self.cluster, self.workers, event.players, terms.rules, terms.adjudication, journals)
                 self.crew = stack.enter_context(crew)
-            yield stack.enter_context(Store.of(self.results, write=True, say=self.console.print_line))
+            yield stack.enter_context(Store.of(self.results, write=True, print_line=self.console.print_line))
 
     def play(self, event: Event, store: Store, is_counted: bool = True) -> EventState:
         """Store the event and its players, play the games that are missing, and show them meanwhile; returns the
@@ -231,7 +233,7 @@ def show(state: EventState, updates: Iterator[Update], control: Control, console
     ring the terminal's bell. An exception that ends it early is raised after the updates are closed."""
     from rich.console import Group
 
-    from arena.report.figures import head
+    from arena.report.figures import header
     from arena.report.log import print_lines
     from arena.report.style import has_colours, has_screen
     from arena.report.text import print_sections, summary, title
@@ -242,7 +244,7 @@ def show(state: EventState, updates: Iterator[Update], control: Control, console
         try:
             show_event(state, updates, control, has_colours(console))
         finally:
-            console.print(Group(*head(state)))
+            console.print(Group(*header(state)))
     else:
         print_lines(state, updates, console)
     print_sections(summary(state.standings), console)

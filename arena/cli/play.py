@@ -303,7 +303,7 @@ def _file_to_resume(results: Path, id: str | None, stored: set[str]) -> SavedGam
 
 
 def rebuild_bots(
-    saved: SavedGame, registry: Registry, say: Callable[[str], None]
+    saved: SavedGame, registry: Registry, print_line: Callable[[str], None]
 ) -> tuple[SavedGame, dict[Colour, Player]]:
     """The game with the bots that play it now, by their names in its file. Raises UserError when one can't be had, and
     for a game that is over."""
@@ -319,7 +319,7 @@ def rebuild_bots(
             is_file = name.partition(":")[0].endswith(".py")  # typed when the game began
             bots[colour] = (registry.resolve if is_file else registry.resolve_stored)(name).checked(saved.size)
             if bots[colour].identity != identity and Help.OTHER_BOT not in saved.helps:
-                say(f"{name} has other settings or another net now; the game is unrated.")
+                print_line(f"{name} has other settings or another net now; the game is unrated.")
                 saved = replace(saved, helps=(*saved.helps, Help.OTHER_BOT))
     return saved, bots
 

@@ -178,7 +178,7 @@ def _change_event(id: str, name: str | None, yes: bool, results: Path, console: 
     from arena.results.export import write_elo_csv
     from arena.results.store import Store, StoredEvent
 
-    with Store.of(results, write=True, say=console.print_line) as store:
+    with Store.of(results, write=True, print_line=console.print_line) as store:
         event = store.event(id)
         count = plural(store.count(event=event.id), "game")
         if name is None:

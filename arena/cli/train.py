@@ -122,7 +122,7 @@ def run_trainer(
     module, processes = import_module(f"trainers.{trainer}"), import_module("trainers.processes")
     name, training = settings.name, results / "training" / settings.name
 
-    def say(line: object) -> None:
+    def print_line(line: object) -> None:
         print(f"{name}: {line}", file=sys.stderr)
 
     known = signature(module.train).parameters
@@ -130,22 +130,22 @@ def run_trainer(
     if "registry" in known:
         arguments["registry"] = registry_of(None, results)
     if "on_made" in known:
-        arguments["on_made"] = say
+        arguments["on_made"] = print_line
     if cluster is not None:
-        arguments["cluster"] = ClusterOptions(cluster, workers, say)
+        arguments["cluster"] = ClusterOptions(cluster, workers, print_line)
     with processes.lock_folder(training, ", or give another --name"), ExitStack() as stack:
         if is_first():
             for stale in training.rglob("*") if new and name else ():
                 if stale.is_file() and stale.name != processes.LOCK:
                     stale.unlink()
-            say("starting")
+            print_line("starting")
             arguments["on_progress"] = _show_progress(trainer, name, stack)
         processes.stopped.clear()
         try:
             folder = module.train(settings, results, **arguments)
         except KeyboardInterrupt:
             if "on_made" in known:
-                say("stopped. The same command resumes and keeps the finished games.")
+                print_line("stopped. The same command resumes and keeps the finished games.")
             raise SystemExit(130) from None
         return folder, processes.stopped.is_set()
 

@@ -22,7 +22,7 @@ from arena.files import open_regular, reason
 
 T = TypeVar("T")
 
-FOREIGN = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+DECODE_ERRORS = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 """The errors that code raises when the data in a file isn't what it expects."""
 
 TYPES: dict[str, tuple[Any, str]] = {

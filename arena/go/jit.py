@@ -138,7 +138,7 @@ def compile_together(calls: Mapping[str, Callable[[], object]]) -> None:
                 del left[name]
 
 
-def wake() -> None:
+def init_compiler() -> None:
     """Have the compiler set itself up, which takes half a second before the first kernel of a process is loaded."""
     numba.njit("int64(int64)")(lambda number: number)
 

@@ -15,7 +15,7 @@ import numpy as np
 from arena.contract.bot import Bot, Candidate, Decision, RawNN
 from arena.go.coords import BLACK, Colour, Move, gtp_from_move, pass_move
 from arena.go.game import Game
-from arena.gtp.arguments import COLOURS, NUMBER, Refused, parse_colour, parse_number, parse_whole
+from arena.gtp.arguments import COLOURS, NUMBER, CommandError, parse_colour, parse_number, parse_whole
 
 
 @dataclass
@@ -80,14 +80,14 @@ class AnalysisRequest:
 
     @classmethod
     def read(cls, words: list[str], colour: Colour) -> AnalysisRequest:
-        """From ``[colour] [centiseconds] [key value]...``; unknown keys are ignored. Raises Refused."""
+        """From ``[colour] [centiseconds] [key value]...``; unknown keys are ignored. Raises CommandError."""
         if words and words[0].lower() in COLOURS:
             colour, words = parse_colour(words, 0), words[1:]
         if words and NUMBER.fullmatch(words[0]):
             words = ["interval", *words]
         values = {key.lower(): value for key, value in zip_longest(words[::2], words[1::2], fillvalue="")}
         if {"avoid", "allow"} & values.keys():
-            raise Refused("avoid and allow are not supported")
+            raise CommandError("avoid and allow are not supported")
         flags = (values.get(key, "").lower() == "true" for key in ("rootinfo", "ownership", "movesownership"))
         interval = parse_number([values.get("interval", "100")], 0) / 100
         return cls(colour, interval, max(1, parse_whole([values.get("maxmoves", "1000")], 0)), *flags)

@@ -16,7 +16,7 @@ from arena.contract.bot import Bot, Candidate
 from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, move_from_gtp
 from arena.go.game import Game, Rules
 from arena.gtp.analysis_commands import PositionAnalysis, lower_bound
-from arena.gtp.arguments import COLOURS, Refused, parse_rules
+from arena.gtp.arguments import COLOURS, CommandError, parse_rules
 from arena.gtp.position import Position
 
 
@@ -194,7 +194,7 @@ def _query_rules(query: Query, check: Callable[[int], object]) -> Rules:
     with _errors_of_field("boardXSize", UserError):
         rules = Rules.preset(size=size)
         check(size)
-    with _errors_of_field("rules", Refused):
+    with _errors_of_field("rules", CommandError):
         name = parse_rules(query.rules, rules).name
     with _errors_of_field("komi", ConfigError, ValueError, OverflowError):
         return Rules.preset(name, size, query.komi)

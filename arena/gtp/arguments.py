@@ -1,4 +1,4 @@
-"""Reads the number and the arguments of a GTP command. Raises Refused for an argument that can't be read."""
+"""Reads the number and the arguments of a GTP command. Raises CommandError for an argument that can't be read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from arena.go.game import Rules
 from arena.go.rule_names import find_preset
 
 
-class Refused(ArenaError):
+class CommandError(ArenaError):
     """A command fails; the text is the GTP error message."""
 
 
@@ -37,19 +37,19 @@ def parse_colour(words: Sequence[str], index: int) -> Colour:
     try:
         return COLOURS[words[index].lower()]
     except LookupError:
-        raise Refused("syntax error") from None
+        raise CommandError("syntax error") from None
 
 
 def parse_move(words: Sequence[str], index: int, size: int) -> Move:
     try:
         return move_from_gtp(words[index], size)
     except (IndexError, ValueError):
-        raise Refused("syntax error") from None
+        raise CommandError("syntax error") from None
 
 
 def parse_number(words: Sequence[str], index: int) -> float:
     if index >= len(words) or not NUMBER.fullmatch(words[index]):
-        raise Refused("syntax error")
+        raise CommandError("syntax error")
     return float(words[index])
 
 
@@ -58,17 +58,17 @@ def parse_whole(words: Sequence[str], index: int) -> int:
         return int(words[index])
     number = parse_number(words, index)
     if not number.is_integer():
-        raise Refused("syntax error")
+        raise CommandError("syntax error")
     return int(number)
 
 
 def parse_rules(given: str | Mapping[str, object], rules: Rules) -> Rules:
     """The preset nearest to rules given as KataGo does (a name, JSON text or an object), with the size and komi of
-    ``rules``. Raises Refused."""
+    ``rules``. Raises CommandError."""
     if isinstance(given, str):
         with suppress(ValueError, RecursionError):
             given = json.loads(given)
     name = find_preset(given) if isinstance(given, str | Mapping) else None
     if name is None:
-        raise Refused("unknown rules" if isinstance(given, str) else "rules not supported")
+        raise CommandError("unknown rules" if isinstance(given, str) else "rules not supported")
     return replace(Rules.preset(name, move_limit=rules.move_limit), size=rules.size, komi=rules.komi)

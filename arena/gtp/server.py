@@ -24,7 +24,7 @@ from arena.go.sgf import MAX_BYTES, begin_at_last_setup, read_sgf
 from arena.gtp.analysis_commands import AnalysisRequest, PositionAnalysis, format_report
 from arena.gtp.arguments import (
     WHOLE,
-    Refused,
+    CommandError,
     parse_colour,
     parse_move,
     parse_number,
@@ -121,9 +121,9 @@ class Server:
         command = words[0] if words else ""
         try:
             if command not in self._commands:
-                raise Refused("unknown command")
+                raise CommandError("unknown command")
             result = self._commands[command](words[1:])
-        except Refused as refusal:
+        except CommandError as refusal:
             return Answer(f"?{number or ''} {refusal}\n\n")
         if result is None or isinstance(result, str):
             return Answer(f"={number or ''} {result or ''}\n\n", is_last=command == "quit")
@@ -147,7 +147,7 @@ class Server:
             Rules.preset(size=size)
             self._check(size)
         except UserError:
-            raise Refused("unacceptable size") from None
+            raise CommandError("unacceptable size") from None
         self._rules = replace(self._rules, size=size, move_limit=3 * size * size)
         self._start_game()
 
@@ -160,11 +160,11 @@ class Server:
         try:
             self._position.play(colour, move)
         except IllegalMove:
-            raise Refused("illegal move") from None
+            raise CommandError("illegal move") from None
 
     def _undo(self, words: list[str]) -> None:
         if not self._position.steps:
-            raise Refused("cannot undo")
+            raise CommandError("cannot undo")
         self._position = self._position.again(steps=self._position.steps[:-1])
 
     def _place_handicap(self, words: list[str]) -> str:
@@ -172,7 +172,7 @@ class Server:
         try:
             points = handicap_points(self._size, parse_whole(words, 0))
         except ConfigError:
-            raise Refused("invalid number of stones") from None
+            raise CommandError("invalid number of stones") from None
         self._start_game(points)
         return self._vertices(points)
 
@@ -187,7 +187,7 @@ class Server:
             for number, move in enumerate(record.moves[: None if before is None else max(0, int(before) - 1)], 1):
                 position.play(record.mover(number), move)
         except (OSError, ArenaError, ValueError):
-            raise Refused("cannot load file") from None
+            raise CommandError("cannot load file") from None
         self._rules, self._position = record.rules, position
         self._reset_clocks()
 
@@ -199,18 +199,18 @@ class Server:
                 raise ValueError(points)
             self._start_game(points)
         except ValueError:
-            raise Refused("bad vertex list") from None
+            raise CommandError("bad vertex list") from None
 
     def _require_empty(self) -> None:
         if self._position.game.board.stones.any():
-            raise Refused("board not empty")
+            raise CommandError("board not empty")
 
     def _set_rules(self, words: list[str]) -> None:
         try:
             rules = parse_rules(" ".join(words), self._rules)
             self._position = self._position.again(rules)
         except IllegalMove:
-            raise Refused("a move of this game breaks these rules") from None
+            raise CommandError("a move of this game breaks these rules") from None
         self._rules = rules
 
     def _set_seed(self, words: list[str]) -> None:
@@ -260,7 +260,7 @@ class Server:
         alive = [move for move in stones if move not in dead]
         found = {"alive": alive, "dead": dead, "seki": ()}.get(" ".join(words))
         if found is None:
-            raise Refused("syntax error")
+            raise CommandError("syntax error")
         return self._vertices(found)
 
     def _dead(self) -> Sequence[Move]:
@@ -322,7 +322,7 @@ class Server:
             first = next(whole)
 
         def rest() -> Iterator[str]:
-            with suppress(Refused), _faults_refused():  # too late to refuse: it is logged, and ends the reports
+            with suppress(CommandError), _faults_refused():  # too late to refuse: it is logged, and ends the reports
                 yield from whole
 
         return chain([first], rest())
@@ -376,9 +376,9 @@ def _faults_refused() -> Iterator[None]:
     """Turn whatever a bot raises into a refusal of one line; the traceback is logged."""
     try:
         yield
-    except Refused:
+    except CommandError:
         raise
     except Exception as error:
         logging.getLogger(__name__).error("the bot failed", exc_info=error)
         fault = "the bot chose an illegal move" if isinstance(error, IllegalMove) else "the bot failed"
-        raise Refused(f"{fault}: {describe_error(error)}") from error
+        raise CommandError(f"{fault}: {describe_error(error)}") from error

@@ -32,7 +32,7 @@ from arena.contract.bot import Bot, Candidate, Decision, Limits, describe_error
 from arena.contract.guard import guard
 from arena.go.game import Game, GameCopy, Rules
 from arena.go.jit import while_compiling
-from arena.match.game_loop import report_of
+from arena.match.game_loop import move_report
 from arena.match.process import ignore_terminal_signals
 from arena.players.player import Player
 from arena.system import retry_killed
@@ -46,7 +46,7 @@ LONGEST_OUTPUT = 1 << 24  # bytes of what it printed: then the file is emptied
 CHOOSE, CHOOSE_ALL, PREPARE, ANALYSE = range(4)  # what is asked
 
 _Decision = tuple[int | None, float | None, float | None, int | None, bytes | None]
-"""A decision on its way: the move, what was reported of it (``Report``), and ownership as 32-bit floats."""
+"""A decision on its way: the move, what was reported of it (``MoveReport``), and ownership as 32-bit floats."""
 
 
 class _Ready(msgspec.Struct, tag=True, array_like=True):
@@ -409,7 +409,7 @@ def _answer_requests(connection: Connection, bot: Bot, send: Callable[[_Answer],
 
 def _encode(decision: Decision, size: int) -> _Decision:
     """Raises TypeError where it is no Decision."""
-    rate, score, visits = report_of(decision, size)
+    rate, score, visits = move_report(decision, size)
     owned, move = decision.ownership, None if decision.move is None else int(decision.move)
     if move is not None and not -(2**63) <= move < 2**63:
         raise TypeError(f"{move} is not a move")

@@ -37,7 +37,7 @@ from arena.players.player import Player
 AUTO = "auto"  # the address of this machine's cluster
 REPORT = 0.25  # seconds between two reports of a node while no game ends there
 LOOK = 5.0  # seconds between two searches for new nodes, and before a lost node is used again
-PATIENCE = 30.0  # seconds for the cluster to answer, and for a node to get ready
+NODE_ANSWER_SECONDS = 30.0  # seconds for the cluster to answer, and for a node to get ready
 CONNECT = 10.0  # seconds for an address to answer
 LEAVE = 5.0  # seconds for nodes to send their last games
 KEEP = 1.0  # seconds between two times when the games under way are written down here
@@ -120,7 +120,7 @@ class Node:
         return self.games / max(monotonic() - self.started, 1.0)
 
 
-class Nodes:
+class NodePool:
     """The nodes of a Ray cluster, and their work. The unfinished items of a lost node return to the ``queue``."""
 
     actor: type[NodeActor] = NodeActor
@@ -161,7 +161,7 @@ class Nodes:
                 for name, paths in self._to_ship.items()
             }
             self._references = [self.ray.put([*self._players.values()])], shipped
-            until = monotonic() + PATIENCE
+            until = monotonic() + NODE_ANSWER_SECONDS
             while not (self.nodes and all(node.is_ready for node in self.nodes.values())) and monotonic() < until:
                 self.look()
                 self.wait(REPORT)
@@ -200,7 +200,7 @@ class Nodes:
         for stream in streams:
             node = self.tasks[stream]
             try:
-                result = self.ray.get(next(stream), timeout=PATIENCE)
+                result = self.ray.get(next(stream), timeout=NODE_ANSWER_SECONDS)
                 if result is not None:
                     found.append((node, result))
                     continue
@@ -275,7 +275,7 @@ class Nodes:
         self.start("prepare", node, software, self._rules.size, *self._references)
 
 
-class Cluster(Nodes):
+class Cluster(NodePool):
     """Crews on the nodes of a Ray cluster, with the methods of a ``Crew``."""
 
     def __init__(

@@ -32,7 +32,9 @@ from arena.players.player import Player
 from arena.system import allow_open_files
 
 STARTUP = 300.0  # seconds that a worker may take to build its players, compiling included
-PATIENCE = 2.0  # seconds beyond its deadline until a call counts as hanging, and for a worker to end when told to
+OVERDUE_SECONDS = (
+    2.0  # seconds beyond its deadline until a call counts as hanging, and for a worker to end when told to
+)
 MAX_FAILED_STARTS = 3  # workers in a row that may die while they start, before any has started
 MAX_KILLED_STARTS = 100  # the same once one has started: something kills them from outside
 FIRST_BOARDS = 8  # games of a worker at first, one more for each that it has finished: early pairs are soon complete
@@ -237,7 +239,7 @@ class Crew:
                     worker.send(None)
                 else:
                     worker.process.terminate()
-            end = monotonic() + PATIENCE
+            end = monotonic() + OVERDUE_SECONDS
             for worker in self._workers:
                 worker.end(max(0.0, end - monotonic()))
                 with suppress(UserError):  # it could not build its bots, and isn't needed any more
@@ -299,7 +301,7 @@ class Crew:
         """Remove workers that died, kill those that hang, and decide what becomes of their games."""
         for worker in list(self._workers):
             is_alive, call = worker.process.is_alive(), worker.state.call
-            if call.seconds <= call.allowed + PATIENCE or is_stopped(worker.process.pid or 0):
+            if call.seconds <= call.allowed + OVERDUE_SECONDS or is_stopped(worker.process.pid or 0):
                 worker.late_since = inf
             else:
                 worker.late_since = min(worker.late_since, monotonic())

@@ -230,7 +230,7 @@ class GameLoop:
                     raise TypeError(f"choose_all gave {len(decisions)} decisions for {len(live_games)} games")
             else:
                 decisions = (player.bot.choose(live.copy_for(name), limits),)
-            reports = [report_of(decision, self._rules.size) for decision in decisions]
+            reports = [move_report(decision, self._rules.size) for decision in decisions]
         except Exception as error:  # a bot's fault, whatever it is, is that bot's forfeit
             fault = error
         seconds = self._now() - start
@@ -275,7 +275,7 @@ class GameLoop:
         _forfeit(live, late)
         return False
 
-    def _carry_out(self, live: LiveGame, decision: Decision, report: Report, seconds: float) -> None:
+    def _carry_out(self, live: LiveGame, decision: Decision, report: MoveReport, seconds: float) -> None:
         """Play what a bot decided, or make its forfeit of it."""
         if not self._charge(live, seconds):
             return
@@ -321,11 +321,11 @@ def _forfeit(live: LiveGame, error: Exception) -> None:
     live.forfeit(live.game.to_play, ending, describe_error(error), "".join(traceback.format_exception(error)))
 
 
-Report = tuple[float | None, float | None, int | None]
+MoveReport = tuple[float | None, float | None, int | None]
 """The win rate, score and visits of a decision, where they are known."""
 
 
-def report_of(decision: Decision, size: int) -> Report:
+def move_report(decision: Decision, size: int) -> MoveReport:
     """What a bot reported. Raises TypeError where its answer is not a Decision."""
     if not isinstance(decision, Decision):
         raise TypeError(f"a {type(decision).__name__} is not a Decision")

@@ -6,7 +6,7 @@ It is imported there and nowhere else. No kernel is loaded or compiled: that may
 import os
 import signal
 
-from arena.go.jit import wake
+from arena.go.jit import init_compiler
 from arena.match import worker as worker  # its imports are what workers need
 from arena.match.process import ignore_terminal_signals, set_parent_death_signal
 
@@ -14,4 +14,4 @@ PARENT = os.getppid()  # once it is gone, this process ends: then workers that a
 signal.signal(signal.SIGCONT, lambda *_: None if os.getppid() == PARENT else os._exit(0))
 set_parent_death_signal()
 ignore_terminal_signals()
-wake()
+init_compiler()

@@ -31,10 +31,10 @@ if TYPE_CHECKING:  # not needed for an event on this machine
 
     AnyCrew = Crew | Cluster
 
-TICK = 0.1  # seconds between two updates
+UPDATE_SECONDS = 0.1  # seconds between two updates
 FINISH = 5.0  # seconds that the games under way have to end when the event is finished early
 FINISHING = f"Finishing the games under way for at most {FINISH:g} s, then stopping. Again (q, Ctrl-C) stops now."
-PATIENCE = 2.0  # seconds for which a store that another program holds is tried when the event ends
+STORE_WAIT_SECONDS = 2.0  # seconds for which a store that another program holds is tried when the event ends
 
 
 class GamesNotStored(StoreError):
@@ -155,19 +155,19 @@ class _Run:
                 if control.finishing and finish_by == inf:
                     finish_by, news = monotonic() + FINISH, [FINISHING]
                     crew.finish()
-                update = crew.poll(TICK / 2)
+                update = crew.poll(UPDATE_SECONDS / 2)
                 news += update.news
                 self._finished += [game for game in update.records if isinstance(game, GameRecord)]
                 snapshots |= {snapshot.pairing.id: snapshot for snapshot in update.snapshots}
-                if monotonic() - updated >= TICK or not crew.is_busy or news:
-                    records, boards = self._append(TICK), [*snapshots.values()]
+                if monotonic() - updated >= UPDATE_SECONDS or not crew.is_busy or news:
+                    records, boards = self._append(UPDATE_SECONDS), [*snapshots.values()]
                     waiting = len(self._finished)
                     yield replace(update, records=records, snapshots=boards, waiting=waiting, news=news)
                     snapshots.clear()
                     updated = monotonic()
             if control.finishing:
                 self._finished += crew.stop()
-                yield Update(self._append(PATIENCE), waiting=len(self._finished))
+                yield Update(self._append(STORE_WAIT_SECONDS), waiting=len(self._finished))
         finally:
             if self._is_over or sys.exception() is not None:
                 self._end(crew)
@@ -176,7 +176,7 @@ class _Run:
         """Stop the crew and store what it had finished. Raises GamesNotStored where that is not possible."""
         with delay_signals():
             self._finished += crew.stop()
-            self._append(PATIENCE)
+            self._append(STORE_WAIT_SECONDS)
             if self._finished and not self._standings.is_decided and not isinstance(sys.exception(), UserError):
                 raise GamesNotStored(len(self._finished))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from arena.contract.settings import suggest
 from arena.go.coords import Move, gtp_from_move, move_from_gtp
 from arena.people.saved_game import Phase
-from arena.people.session import GameSession, Refused
+from arena.people.session import ActionRefused, GameSession
 
 LONGEST_ECHO = 40  # characters of a wrong line that are repeated
 
@@ -75,8 +75,8 @@ class CommandReader:
         self.question = ""
 
     def apply(self, line: str) -> str:
-        """Carry out a line. Returns a message, often an empty one. Raises Refused or IllegalMove with a sentence for
-        what can't be done, and Left when the person leaves."""
+        """Carry out a line. Returns a message, often an empty one. Raises ActionRefused or IllegalMove with a sentence
+        for what can't be done, and Left when the person leaves."""
         typed = " ".join(line.split())
         word, asked, self.question = {"q": "quit", "?": "help"}.get(typed.lower(), typed.lower()), self.question, ""
         now = self._session.snapshot()
@@ -92,7 +92,7 @@ class CommandReader:
         if word == "quit":
             raise Left
         if command is not None and command.phases == (OVER,) and not now.is_over:
-            raise Refused(f"A {word} is available when the game is over.")
+            raise ActionRefused(f"A {word} is available when the game is over.")
         if word in self._own:
             return self._own[word]() or ""
         if command is not None and command.carry_out is not None:
@@ -107,7 +107,7 @@ class CommandReader:
         (self._session.toggle if is_counted else self._session.play)(move)
 
     def _read_point(self, typed: str) -> Move:
-        """Raises Refused."""
+        """Raises ActionRefused."""
         size, word = self._session.snapshot().size, "".join(typed.lower().split())
         with suppress(ValueError):
             return move_from_gtp(word, size)
@@ -115,6 +115,6 @@ class CommandReader:
         last = gtp_from_move(size - 1, size)
         if re.fullmatch(r"[a-z]\d{1,2}", word):
             no_i = "; the letter I is left out" if word[0] == "i" else ""
-            raise Refused(f"There is no point {typed.upper()} on this board, which goes from A1 to {last}{no_i}.")
+            raise ActionRefused(f"There is no point {typed.upper()} on this board, which goes from A1 to {last}{no_i}.")
         meant = suggest(word, [command.word for command in COMMANDS if command.word.isalpha()])
-        raise Refused(f"'{typed}' is not a point (A1 to {last}) or a command{meant or '; help lists them.'}")
+        raise ActionRefused(f"'{typed}' is not a point (A1 to {last}) or a command{meant or '; help lists them.'}")

@@ -17,7 +17,7 @@ import numpy as np
 from arena import RecordError, StoreError, UserError, files
 from arena.contract.bot import Candidate, Limits
 from arena.contract.limits import TimeLeft
-from arena.contract.settings import FOREIGN
+from arena.contract.settings import DECODE_ERRORS
 from arena.go.coords import WHITE, Colour, Move, pass_move
 from arena.go.game import Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
@@ -188,7 +188,7 @@ class SavedGame:
                 raise RecordError(f"another version of arena wrote it (format {private['format']}, here {FORMAT})")
             record = GameRecord(**_read(GameRecord, private["game"].pop("record")))
             return cls(record, **_read(SavedGame, private["game"]))
-        except FOREIGN as error:
+        except DECODE_ERRORS as error:
             raise RecordError(f"it is damaged ({' '.join(str(error).split())})") from error
 
 

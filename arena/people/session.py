@@ -42,7 +42,7 @@ _REFUSALS = {
 """Why what is for another phase can't be done."""
 
 
-class Refused(ArenaError):
+class ActionRefused(ArenaError):
     """An action that isn't possible now; the text is a sentence for the person."""
 
 
@@ -132,12 +132,12 @@ class GameSession:
     # --- What a person can do ---
 
     def play(self, move: Move) -> None:
-        """Play for the person whose turn it is. Raises IllegalMove or Refused with a sentence, and then has changed
-        nothing."""
+        """Play for the person whose turn it is. Raises IllegalMove or ActionRefused with a sentence, and then has
+        changed nothing."""
         self._require(Phase.PLAY)
         colour = self._now.to_play
         if colour not in self._now.people:
-            raise Refused(f"It is {self._now.name(colour)}'s turn.")
+            raise ActionRefused(f"It is {self._now.name(colour)}'s turn.")
         try:
             captured = _play(self._game, move)
         except IllegalMove as error:
@@ -148,7 +148,7 @@ class GameSession:
         self.play(pass_move(self._now.size))
 
     def resign(self) -> None:
-        """Resign for the side to move if a person plays it, else for the person. Raises Refused after the end."""
+        """Resign for the side to move if a person plays it, else for the person. Raises ActionRefused after the end."""
         self._require(Phase.PLAY, Phase.COUNT)
         people = self._now.people
         loser = self._now.to_play if self._now.to_play in people else people[0]
@@ -156,21 +156,21 @@ class GameSession:
 
     def undo(self) -> None:
         """Take back the person's last move and all moves since, also while the bot thinks. Clocks aren't set back, and
-        the game becomes unrated. Raises Refused without such a move, and after the end."""
+        the game becomes unrated. Raises ActionRefused without such a move, and after the end."""
         self._require(Phase.PLAY, Phase.COUNT)
         turns = self._now.turns[self._now.record.opening :]
         own = [turn.number - 1 for turn in turns if turn.colour in self._now.people]
         if not own:
-            raise Refused("There is no move of yours to take back.")
+            raise ActionRefused("There is no move of yours to take back.")
         self._note_help(Help.UNDO)
         self._go_back(own[-1])
 
     def hint(self) -> None:
         """Start the adviser on the present position; ``advice`` is set later. A second call continues the search. The
-        game becomes unrated. Raises Refused without an adviser, and after the end."""
+        game becomes unrated. Raises ActionRefused without an adviser, and after the end."""
         self._require(Phase.PLAY)
         if (adviser := self._adviser) is None:
-            raise Refused("No bot here can give a hint.")
+            raise ActionRefused("No bot here can give a hint.")
         self._note_help(Help.HINT)
         self._update(advising=True)
         game, colour, position = self._game.copy(), self._now.to_play, self._position
@@ -183,7 +183,7 @@ class GameSession:
 
     def score(self) -> None:
         """Start an estimate of the score by playouts; ``estimate`` is set later. The game becomes unrated. Raises
-        Refused after the end."""
+        ActionRefused after the end."""
         self._require(Phase.PLAY)
         self._note_help(Help.SCORE)
         self._update(estimating=True)
@@ -209,24 +209,24 @@ class GameSession:
     # --- The count ---
 
     def toggle(self, move: Move) -> None:
-        """Mark the group at a point as dead, or as alive again. Raises Refused for an empty point, and outside of the
-        count."""
+        """Mark the group at a point as dead, or as alive again. Raises ActionRefused for an empty point, and outside of
+        the count."""
         dead = set(self._require_marks())
         if move == pass_move(self._now.size) or not self._game.board.stone(move):
-            raise Refused("No stone lies there; done counts, continue plays on.")
+            raise ActionRefused("No stone lies there; done counts, continue plays on.")
         group = group_at(self._game.board, move)
         self._mark(tuple(sorted(dead - group if move in dead else dead | group)))
 
     def accept(self) -> None:
         """Agree on the dead stones and count. A game against a bot becomes unrated if they aren't the proposed ones.
-        Raises Refused outside of the count."""
+        Raises ActionRefused outside of the count."""
         dead = self._require_marks()
         if dead != self._now.proposed and self._opponents:  # two people have agreed on it
             self._note_help(Help.DEAD)
         self._end(Outcome.scored(self._game.margin(dead)))
 
     def play_on(self) -> None:
-        """Take the passes back and play on. Raises Refused outside of the count."""
+        """Take the passes back and play on. Raises ActionRefused outside of the count."""
         self._require(Phase.COUNT)
         kept = len(self._now.turns) - 1
         if self._now.turns[kept].colour not in self._now.people:
@@ -278,18 +278,18 @@ class GameSession:
     def _require(self, *phases: Phase) -> None:
         self.update()
         if self._now.phase not in phases:
-            raise Refused(_REFUSALS[self._now.phase])
+            raise ActionRefused(_REFUSALS[self._now.phase])
 
     def _require_marks(self) -> tuple[Move, ...]:
         self._require(Phase.COUNT)
         if self._now.dead is None:
-            raise Refused("The program is still looking for dead stones. Try again in a moment.")
+            raise ActionRefused("The program is still looking for dead stones. Try again in a moment.")
         return self._now.dead
 
     def _note_help(self, help: Help) -> None:
-        """Note that the person has had help. Raises Refused in a game of an event."""
+        """Note that the person has had help. Raises ActionRefused in a game of an event."""
         if self._now.is_of_event:
-            raise Refused("There is no help in a match; play on, or resign.")
+            raise ActionRefused("There is no help in a match; play on, or resign.")
         if help not in self._now.helps:
             self._update(helps=(*self._now.helps, help))
             self._save()

@@ -27,7 +27,7 @@ LEAST_CURVE = 9  # lines of a curve with its title and axis, at least
 LONG_NAME, BAR, FEW = 24, 30, 8
 
 
-def head(state: EventState) -> list[RenderableType]:
+def header(state: EventState) -> list[RenderableType]:
     """The title, a progress bar, the pace, and what should be known."""
     names, total = list(state.event.players), state.event.games
     title, setting = style.text(state.event.event, "bold"), style.setting(state.event.terms.rules)

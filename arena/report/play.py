@@ -14,7 +14,7 @@ from arena.go.game import Ending, Outcome
 from arena.people.commands import UNRATED, CommandReader, Left, command_words
 from arena.people.counting import ScoreEstimate
 from arena.people.saved_game import Advice, Phase, SessionState, Turn
-from arena.people.session import GameSession, Refused
+from arena.people.session import ActionRefused, GameSession
 from arena.report import style
 from arena.report.board import AREAS, SMALL, Overlay, draw_board
 from arena.report.game import ended, result_words
@@ -140,11 +140,11 @@ def show_plainly(session: GameSession, console: Console, file: TextIO) -> None:
         if not line:
             return
         try:
-            front.say(front.commands.apply(line))
+            front.print_line(front.commands.apply(line))
         except Left:
             return
-        except (Refused, IllegalMove) as error:
-            front.say(str(error))
+        except (ActionRefused, IllegalMove) as error:
+            front.print_line(str(error))
 
 
 class _PlainGame:
@@ -159,20 +159,20 @@ class _PlainGame:
         stones = f", {now.handicap} handicap stones" if now.handicap else ""
         unrated = f" It is unrated: {now.unrated}." if now.unrated else ""
         players = f"{now.names[0]} (Black) against {now.names[1]} (White)"
-        self.say(f"Game {now.id}: {players}, {style.setting(now.record.rules)}{stones}.{unrated}")
+        self.print_line(f"Game {now.id}: {players}, {style.setting(now.record.rules)}{stones}.{unrated}")
         opening = now.record.opening
         is_resumed = any(turn.colour in now.people for turn in now.turns[opening:])
         known = now.turns if is_resumed else now.turns[:opening]
         if is_resumed:
-            self.say(f"It continues after move {len(known)}. {move_words(known[-1], now.size)}")
+            self.print_line(f"It continues after move {len(known)}. {move_words(known[-1], now.size)}")
         elif known:
-            self.say(f"It begins after an opening of {plural(len(known), 'move')}.")
-        self.say("Type a point such as d4, or: pass, undo, hint, score, board, resign, quit, help.")
+            self.print_line(f"It begins after an opening of {plural(len(known), 'move')}.")
+        self.print_line("Type a point such as d4, or: pass, undo, hint, score, board, resign, quit, help.")
         if known or not now.turns:
             self._show()
         self._reported = replace(now, turns=known, record=replace(now.record, moves=(), outcome=None), dead=None)
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         for line in text.splitlines():
             self._console.print_line(line)
 
@@ -188,7 +188,7 @@ class _PlainGame:
         """Say all that has changed, and draw the position if that has."""
         before, self._reported = self._reported, self._session.snapshot()
         for words in news(before, self._reported):
-            self.say(words)
+            self.print_line(words)
         old, new = ((now.turns, now.dead, now.estimate) for now in (before, self._reported))
         if new != old and not self._reported.is_over:
             self._show()
@@ -198,14 +198,14 @@ class _PlainGame:
         now = self._session.snapshot()
         dead, ownership = set(now.dead or ()), None if now.estimate is None else now.estimate.ownership
         for line in draw_board(now.stones, now.last, ownership=ownership, overlay=Overlay(dead=dead), colours=False):
-            self.say(line.plain.rstrip())
+            self.print_line(line.plain.rstrip())
         if any(now.prisoners):
             black, white = now.prisoners
-            self.say(f"Taken off so far: {plural(black, 'black stone')}, {plural(white, 'white stone')}.")
+            self.print_line(f"Taken off so far: {plural(black, 'black stone')}, {plural(white, 'white stone')}.")
         if dead:
-            self.say(f"{SMALL[1]} and {SMALL[2]} are dead stones.")
+            self.print_line(f"{SMALL[1]} and {SMALL[2]} are dead stones.")
         elif ownership is not None:
-            self.say(f"{AREAS[1]} is likely to be Black's, {AREAS[2]} White's.")
+            self.print_line(f"{AREAS[1]} is likely to be Black's, {AREAS[2]} White's.")
 
     def _wait(self) -> str:
         return f"{self.prompt}type a point such as d4, or help." if self._session.snapshot().phase is Phase.PLAY else ""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import bots
 from arena import ConfigError, StoreError
-from arena.contract.settings import FOREIGN
+from arena.contract.settings import DECODE_ERRORS
 from arena.go.record import GameRecord
 from arena.match.standings import RatedGames, SequentialTest, Standings, counted_games
 from arena.players.player import Player
@@ -92,7 +92,7 @@ def _has_ended(event: StoredEvent, games: int) -> bool:
         pairs = players - 1 if plan.get("style") == "gauntlet" else players * (players - 1) // 2
         planned = plan["games_each"] * pairs if "games_each" in plan else plan["games"]
         return (games >= planned or plan.get("precision", 0) > 0) and not (plan.get("grown") or plan.get("test"))
-    except FOREIGN:
+    except DECODE_ERRORS:
         return True  # the plan is of an earlier version
 
 
@@ -124,7 +124,7 @@ def sequential_tests(events: Iterable[StoredEvent]) -> dict[str, Sprt]:
     """The tests of stored matches, by event."""
     tests = {}
     for event in events:
-        with suppress(*FOREIGN):  # a plan that can't be read has no test
+        with suppress(*DECODE_ERRORS):  # a plan that can't be read has no test
             if test := json.loads(event.plan)["event"].get("test"):
                 tests[event.id] = Sprt(**test)
     return tests
@@ -226,7 +226,7 @@ def readable(store: Store, event: StoredEvent) -> Iterator[None]:
     """Raises StoreError for an event whose settings, players and games don't belong together."""
     try:
         yield
-    except (ConfigError, *FOREIGN) as error:
+    except (ConfigError, *DECODE_ERRORS) as error:
         detail = f"{type(error).__name__}: {error}"
         raise StoreError(f"event '{event.id}' in {store.path} is damaged ({detail}); restore it from a copy") from error
 

@@ -28,7 +28,7 @@ import msgspec
 import numpy as np
 
 from arena import ConfigError, StoreBusy, StoreError, __version__, files, plural
-from arena.contract.settings import FOREIGN
+from arena.contract.settings import DECODE_ERRORS
 from arena.go.coords import Colour
 from arena.go.record import FIRST_MOVES, Ending, GameRecord, GameSummary, MoveStats, Outcome, opening_keys
 from arena.players.player import Player
@@ -171,21 +171,21 @@ class Store:
         self._file = path.stat()
 
     @classmethod
-    def of(cls, results: Path, *, write: bool = False, say: Callable[[str], None] | None = None) -> Store:
+    def of(cls, results: Path, *, write: bool = False, print_line: Callable[[str], None] | None = None) -> Store:
         """The database in a folder of results, as ``open`` opens it."""
-        return cls.open(database(results), write=write, say=say)
+        return cls.open(database(results), write=write, print_line=print_line)
 
     @classmethod
-    def open(cls, path: str | Path, *, write: bool = False, say: Callable[[str], None] | None = None) -> Store:
+    def open(cls, path: str | Path, *, write: bool = False, print_line: Callable[[str], None] | None = None) -> Store:
         """Open the results at ``path``. With ``write``, a missing file and its folder are created, and no other arena
-        can write until this one is closed. While another one writes, ``say`` gets a line and this waits; without
-        ``say`` it raises. Raises StoreError for a file that is missing, in use, damaged or of another version."""
+        can write until this one is closed. While another one writes, ``print_line`` gets a line and this waits; without
+        it, this raises. Raises StoreError for a file that is missing, in use, damaged or of another version."""
         path = Path(path)
         if path.exists() and not path.is_file():
             raise StoreError(f"{path} is not a file; results are kept in a file")
         if not write and not os.path.exists(path):
             raise StoreError(f"there are no results at {path}; play some games with 'arena match'")
-        lock = _take_lock(path, say) if write else None
+        lock = _take_lock(path, print_line) if write else None
         try:
             return cls(path, _connect(path, write), lock)
         except BaseException:
@@ -290,7 +290,7 @@ class Store:
     def _game_summary(self, row: tuple[Any, ...], opening_key: int) -> GameSummary:
         try:
             return GameSummary._make((*row[:-7], opening_key, *_decode_result(*row[-7:-2])))
-        except FOREIGN as error:
+        except DECODE_ERRORS as error:
             raise self._damaged(f"game '{row[1]}'", error) from error
 
     def participants(self, event: str) -> dict[str, str]:
@@ -400,7 +400,7 @@ class Store:
     def _decode(self, what: str, text: str, type: type[T]) -> T:
         try:
             return msgspec.json.decode(text, type=type)
-        except (*FOREIGN, msgspec.MsgspecError) as error:
+        except (*DECODE_ERRORS, msgspec.MsgspecError) as error:
             raise self._damaged(what, error) from error
 
     def _damaged(self, what: str, error: Exception) -> StoreError:
@@ -425,7 +425,7 @@ class Store:
     def _record(self, row: sqlite3.Row) -> GameRecord:
         try:
             return _record_from_row(row)
-        except (*FOREIGN, ConfigError, struct.error, ZlibError, msgspec.MsgspecError) as error:
+        except (*DECODE_ERRORS, ConfigError, struct.error, ZlibError, msgspec.MsgspecError) as error:
             raise self._damaged(f"game '{row['id']}'", error) from error
 
     @contextmanager
@@ -449,7 +449,7 @@ class Store:
 # --- Opening ---
 
 
-def _take_lock(path: Path, say: Callable[[str], None] | None) -> IO[bytes]:
+def _take_lock(path: Path, print_line: Callable[[str], None] | None) -> IO[bytes]:
     """The open lock file; closing it, or the end of the process, releases the lock. Raises StoreError."""
     has_said = False
     while True:
@@ -457,10 +457,10 @@ def _take_lock(path: Path, say: Callable[[str], None] | None) -> IO[bytes]:
             return files.lock(Path(f"{path}.lock"))
         except BlockingIOError as error:
             held = f"{path} is being written by another arena"
-            if say is None:
+            if print_line is None:
                 raise StoreBusy(f"{held}; wait until it ends or stop it") from error
             if not has_said:
-                say(f"{held}; waiting until it ends.")
+                print_line(f"{held}; waiting until it ends.")
             has_said = True
             sleep(WRITER_POLL_SECONDS)
         except OSError as error:

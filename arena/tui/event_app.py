@@ -165,7 +165,7 @@ class EventApp(ArenaApp):
         if not self.query("#head"):  # the screen is closing
             return
         shown = self.query_one(ContentSwitcher).current
-        self.query_one("#head", Static).update(Group(*figures.head(self.state)))
+        self.query_one("#head", Static).update(Group(*figures.header(self.state)))
         if monotonic() >= self._reported + REPORT_SECONDS:
             self._reported = monotonic()
             self.query_one("#figures", Static).update(Group(*figures.figures(self.state)))

@@ -20,7 +20,7 @@ from arena.go.coords import Colour, Move, gtp_from_move, move_from_gtp, pass_mov
 from arena.go.record import GameRecord
 from arena.people.commands import COMMANDS, UNRATED, CommandReader, Left, command_words
 from arena.people.saved_game import Phase, SavedGame
-from arena.people.session import GameSession, Refused
+from arena.people.session import ActionRefused, GameSession
 from arena.report import style
 from arena.report.board import SIGNS, Overlay, draw_board, legend
 from arena.report.play import (
@@ -194,7 +194,7 @@ class PlayApp(BoardApp):
             self.message = what() or ""
         except Left:
             self.action_leave()
-        except (Refused, IllegalMove) as error:
+        except (ActionRefused, IllegalMove) as error:
             self.message = str(error)
         self.snapshot = self._session.snapshot()
         self.redraw()

@@ -41,8 +41,8 @@ from bots.nets.packing import (
     ATTEND,
     DENSE,
     INPUT,
+    MAX_INT16_LEVEL,
     MISH,
-    MOST,
     MULTIPLY,
     NORM,
     PLANES,
@@ -209,7 +209,7 @@ def _steps(low, high, bits):  # type: ignore[no-untyped-def]
     if bits == 8:  # 254: what is rounded up twice stays in range
         size = (most - least) / np.float32(254) + np.float32(1e-30)
         return size, np.float32(np.rint(-least / size))
-    return max(most, -least) / np.float32(MOST) + np.float32(1e-30), np.float32(0)
+    return max(most, -least) / np.float32(MAX_INT16_LEVEL) + np.float32(1e-30), np.float32(0)
 
 
 @inlined
@@ -233,7 +233,7 @@ def _write_planes(net, step, board, acts, work):  # type: ignore[no-untyped-def]
         for p in range(board.shape[1]):
             value = board[plane, p] * np.float32(INPUT)
             shorts[net.places[p] * apart + plane] = np.int16(
-                np.rint(min(max(value, np.float32(-MOST)), np.float32(MOST)))
+                np.rint(min(max(value, np.float32(-MAX_INT16_LEVEL)), np.float32(MAX_INT16_LEVEL)))
             )
     for plane in range(step.channels, board.shape[0]):
         work[step.target + plane - step.channels] = board[plane, 0]

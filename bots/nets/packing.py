@@ -13,7 +13,7 @@ from bots.nets.norms import affine, fold_norms
 LANES = 16  # numbers in a register
 PANEL = 2 * LANES  # outputs that a product computes at once
 INPUT = 64  # steps of 1 in a plane's value, as the first convolution gets it
-MOST = 2047  # the largest number of 16-bit rows
+MAX_INT16_LEVEL = 2047  # the largest number of 16-bit rows
 ROWS = 9  # that a product computes at once: 81 are 9 times as many
 SLACK = ROWS  # rows behind the points that products may run over
 UNITS = 1 << 31  # what sums of products stay below
@@ -149,7 +149,9 @@ class Program:
         taps = weights.transpose(0, 2, 3, 1).reshape(outputs, width * width, inputs)
         rows = np.pad(taps, ((0, 0), (0, 0), (0, -inputs % each))).reshape(outputs, -1)
         highest, added = np.abs(rows).max(1) + 1e-30, np.abs(rows).sum(1) + 1e-30
-        most = 127 if self._bits == 8 else np.minimum(32767, (UNITS // MOST - rows.shape[1]) * highest / added)
+        most = (
+            127 if self._bits == 8 else np.minimum(32767, (UNITS // MAX_INT16_LEVEL - rows.shape[1]) * highest / added)
+        )
         steps = highest / most  # of 16 bits so large that sums stay within 32
         levels = np.rint(rows / steps[:, None]).astype(f"int{self._bits}")
         ends = range(PANEL, outputs - LANES, PANEL)  # of panels; the last has up to three registers

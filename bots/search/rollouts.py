@@ -57,7 +57,7 @@ CODES = PASS + 2 * PHASES
 # mind own stones beside it that have two liberties.
 TAKE, CHASE, ESCAPE, COUNTER, EXTEND = range(5)
 
-MOST = 20  # features of one point, at most
+MAX_FEATURES = 20  # features of one point, at most
 _FULL = np.array([2, 5, 10, 17, 26, 38, 54], np.int64)  # percent of the points that hold stones: where phases end
 
 
@@ -526,8 +526,8 @@ def policy_priors(board, colour, last, previous, weights, out):
 @inlined
 def list_features(board, colour, last, previous, captured, candidates, features, counts, scratch):
     """The codes of every move that the policy considers, the pass last; returns how many moves those are. Writes
-    ``candidates`` (CELLS,) points and, for each, ``counts`` (CELLS,) codes to ``features`` (CELLS, MOST), all int64;
-    ``scratch`` is (4, 2 * CELLS) int64."""
+    ``candidates`` (CELLS,) points and, for each, ``counts`` (CELLS,) codes to ``features`` (CELLS, MAX_FEATURES), all
+    int64; ``scratch`` is (4, 2 * CELLS) int64."""
     groups, points, codes, row_of = scratch
     measure_groups(board, groups)
     phase = phase_of(board)
@@ -559,7 +559,7 @@ def list_features(board, colour, last, previous, captured, candidates, features,
     count += 1
     for i in range(answer_codes(board, groups, last, captured, colour, points, codes)):
         row = row_of[U(points[i])]
-        if row >= 0 and counts[row] < MOST:
+        if row >= 0 and counts[row] < MAX_FEATURES:
             features[row, counts[row]] = codes[i]
             counts[row] += 1
     return count

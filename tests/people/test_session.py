@@ -22,7 +22,7 @@ from arena.go.sgf import read_sgf
 from arena.people.adviser import Adviser
 from arena.people.counting import count
 from arena.people.saved_game import Phase, SavedGame, SavedGameFile, SessionState, is_held, saved_games
-from arena.people.session import GameSession, Refused
+from arena.people.session import ActionRefused, GameSession
 from arena.players.player import Player
 
 PATIENCE = 600.0
@@ -70,14 +70,14 @@ def test_a_resignation_ends_a_persons_game_even_while_the_bot_thinks() -> None:
     with sat(kifu_of(), bot) as session:
         session.play(0)
         assert bot.begun.wait(PATIENCE)
-        with pytest.raises(Refused, match=r"It is bot's turn\."):
+        with pytest.raises(ActionRefused, match=r"It is bot's turn\."):
             session.play(1)
         session.resign()
         now = session.snapshot()
         assert now.record.outcome == Outcome(WHITE, Ending.RESIGN) and now.thinking is None
         bot.let.set()
         for late in (session.pass_turn, session.resign, session.undo, session.hint, session.score):
-            with pytest.raises(Refused, match=r"The game is over\."):
+            with pytest.raises(ActionRefused, match=r"The game is over\."):
                 late()
     assert played(session.snapshot()) == "A5" and bot.is_closed and session.has_ended
 
@@ -137,7 +137,7 @@ def test_a_persons_clock_runs_in_turns_only_and_its_end_loses() -> None:
         session.update()
         assert session.snapshot().phase is Phase.PLAY
         clock.now += 1
-        with pytest.raises(Refused):
+        with pytest.raises(ActionRefused):
             session.play(0)
         now = session.snapshot()
         assert (now.record.outcome, now.record.reason) == (Outcome(WHITE, Ending.TIME), "ada: out of time")

@@ -22,14 +22,14 @@ RULES = Rules.preset("cgos", 7)
 NASTY = '<b>x</b> & $y "z" 碁'
 
 
-def report_of(store: Store, *names: str, games_each: int = 10) -> EventReport:
+def move_report(store: Store, *names: str, games_each: int = 10) -> EventReport:
     league = Tournament("league", tuple(map(player, names)), Terms(RULES), games_each)
     store_event(store, league, games_of(league, earlier_wins(league)))
     return read_report(store)
 
 
 def test_a_page_needs_nothing_else(store: Store, tmp_path: Path) -> None:
-    report = report_of(store, "a", "b", "c")
+    report = move_report(store, "a", "b", "c")
     html = write_page(report, last_games(store, report.event), tmp_path / "deep" / "page.html").read_text("utf-8")
     assert not re.search("<(img|iframe|object)|@import", html)
     assert not re.sub(r"url\((#|%23|[\"']?data:)", "", html).count("url(")
@@ -87,7 +87,7 @@ def test_a_page_has_the_report_the_players_and_the_last_games(store: Store) -> N
     store_event(store, Match(player("a"), player("b"), Terms(RULES), 10))
     empty = read_report(store)
     assert "<svg role" not in render_page(empty, []) and "no game is finished yet" in render_page(empty, [])
-    report = report_of(store, "a", "b", games_each=EMBEDDED + 2)
+    report = move_report(store, "a", "b", games_each=EMBEDDED + 2)
     html = render_page(report, last_games(store, report.event))
     for words in ("Standings", "Points", "Who is stronger", "Endings", "Time", "Settings of the players", "name=a"):
         assert words in html

@@ -355,7 +355,7 @@ def test_a_second_writer_is_refused_or_waits_with_a_line_until_the_first_is_kill
             Store.open(path, write=True)
         with Store.open(path) as store:
             assert store.count() == 0
-        with Store.open(path, write=True, say=lambda line: (heard.append(line), first.kill())[1]) as store:
+        with Store.open(path, write=True, print_line=lambda line: (heard.append(line), first.kill())[1]) as store:
             store.append([finished(1)])
         assert heard == [f"{held}; waiting until it ends."]
     finally:

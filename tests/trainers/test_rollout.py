@@ -218,7 +218,7 @@ def random_positions(size: int, seed: int) -> Iterator[tuple[Game, ReferenceBoar
 @pytest.mark.parametrize(("size", "seed"), [(5, 1), (5, 2), (7, 3), (9, 4)])
 def test_the_features_are_those_of_the_slow_twin(size: int, seed: int) -> None:
     candidates, counts = np.empty(CELLS, np.int64), np.empty(CELLS, np.int64)
-    features = np.empty((CELLS, rollouts.MOST), np.int64)
+    features = np.empty((CELLS, rollouts.MAX_FEATURES), np.int64)
     seen: set[int] = set()
     for number, (game, board, captured) in enumerate(random_positions(size, seed)):
         if number % 2 and len(captured) < 3:

@@ -70,7 +70,7 @@ def running_league(clock: Clock, *names: str) -> EventState:
 
 def shown(state: EventState, width: int = 80) -> str:
     """The head and the figures, none of them wider than ``width``."""
-    return words_of(lines_of(Group(*figures.head(state), *figures.figures(state)), width, 200))
+    return words_of(lines_of(Group(*figures.header(state), *figures.figures(state)), width, 200))
 
 
 LONG = [f"checkpoint:runs/long-name-{n},temperature=0.25" for n in range(7)]
