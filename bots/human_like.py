@@ -32,9 +32,7 @@ OPENING, OPENING_TEMPERATURE = 6, 0.7
 RESIGNING = (-6.411, -0.576, 0.041, 2.968)
 RESIGNABLE = 0.15  # the win rate over which nobody resigns; people did whom the net misjudged, or who had to leave
 
-EARLIEST_PASS = (
-    0.25  # moves a point of the board: of 18,263 people on 9x9, 32 passed before move 20, whatever their rank
-)
+EARLIEST_PASS = 0.25  # stones a point of the board: 32 of 18,263 people on 9x9 passed before move 20
 
 ENCODER = "human-34"  # the one that encodes the ranks of both players
 
@@ -78,7 +76,8 @@ class HumanLike(Policy):
         temperature = max(self._temperature, OPENING_TEMPERATURE) if is_opening else self._temperature
         scores = (logits.astype(np.float64) - logits.max()) / temperature
         sensible = game.sensible_moves()
-        is_early = len(game.moves) < EARLIEST_PASS * game.rules.size**2
+        stones = max(len(game.moves), int(np.count_nonzero(game.board.stones)))  # a position may be set up
+        is_early = stones < EARLIEST_PASS * game.rules.size**2
         sensible[-1] = not (is_early and sensible[:-1].any())  # later, people pass in lost positions, too
         shares = np.where(sensible, np.exp(scores), 0.0)
         move = _draw_move(np.where(shares < self._min_share * shares.max(), 0.0, shares), random)

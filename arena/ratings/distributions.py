@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +58,14 @@ def _incomplete_beta(x: FloatArray, y: FloatArray, a: FloatArray, b: FloatArray 
     x, y, a, b = (np.where(swap, *both) for both in ((y, x), (x, y), (b, a), (a, b)))
     with np.errstate(divide="ignore"):
         logs = a * np.log(x) + b * np.log(y) + _log_gamma(a + b) - _log_gamma(a) - _log_gamma(b)
-    c, d = np.ones_like(x), 1 / (1 - (a + b) * x / (a + 1))
+    numbers = (x.item(), a.item(), b.item()) if x.size == 1 else (x, a, b)  # plain numbers are ten times as fast
+    beta = np.exp(logs) * _continued_fraction(*numbers) / a
+    return np.where(swap, 1 - beta, beta)
+
+
+def _continued_fraction(x: Any, a: Any, b: Any) -> Any:
+    """That of I_x(a, b), of numbers or of arrays."""
+    c, d = x * 0 + 1, 1 / (1 - (a + b) * x / (a + 1))
     fraction = d
     for m in range(1, 10_000):
         for term in (
@@ -66,7 +74,6 @@ def _incomplete_beta(x: FloatArray, y: FloatArray, a: FloatArray, b: FloatArray 
         ):
             d, c = 1 / (1 + term * d), 1 + term / c
             fraction = fraction * (d * c)
-        if np.all(np.abs(d * c - 1) < 1e-13):
+        if np.all(abs(d * c - 1) < 1e-13):
             break
-    beta = np.exp(logs) * fraction / a
-    return np.where(swap, 1 - beta, beta)
+    return fraction

@@ -85,7 +85,7 @@ def test_two_passes_or_the_move_limit_end_the_game_and_it_is_scored(
 
 @pytest.mark.parametrize(
     ("ending", "sgf"),
-    [(Ending.RESIGN, "R"), (Ending.TIME, "T"), (Ending.ILLEGAL, "F"), (Ending.CRASH, "F"), (Ending.ADJUDICATED, "R")],
+    [(Ending.RESIGN, "R"), (Ending.TIME, "T"), (Ending.ILLEGAL, "F"), (Ending.CRASH, "F"), (Ending.ADJUDICATED, "")],
 )
 def test_a_resignation_and_a_forfeit_say_so_and_nothing_happens_after(ending: Ending, sgf: str) -> None:
     for colour in Colour:

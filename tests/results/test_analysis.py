@@ -175,7 +175,7 @@ REFUSALS = {
     "g.sgf --bot sl": ("g.sgf", "illegal move: move 2"),
     "none.sgf": ("no file none.sgf",),
     "good.sgf --bot random": ("random reports no win rates", "these can: alphago"),
-    "good.sgf --bot sl --sgf good.sgf": ("is the input file",),
+    "good.sgf --bot sl --sgf good.sgf": ("is the input, and its comments would be lost",),
 }
 
 
