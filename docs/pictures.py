@@ -17,9 +17,9 @@ PROGRAM = [sys.executable, "-c", "from arena.cli import main; main()"]
 
 
 LEAGUE = "tournament league random mcts:playouts=50 mcts:playouts=200 sl:temperature=1 sl -n 1000"
-KEYS = "e,5,enter,wait:5000,g,7,enter,wait:5000,c,6,enter,wait:5000,exclamation_mark,wait:500,y,enter"
+KEYS = "e,5,enter,wait:5000,g,7,enter,wait:5000,c,6,enter,wait:5000,exclamation_mark,wait:500,y"
 SCENES = {
-    "match": ("match sl mcts:playouts=100 -n 1000", 100, 30, 30, ""),
+    "match": ("match sl mcts:playouts=100 -n 1000", 100, 30, 17, ""),
     "league": (LEAGUE, 124, 30, 40, ""),
     "play": ("play mcts:playouts=300 --as me", 100, 26, 45, KEYS),
 }
