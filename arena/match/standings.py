@@ -37,6 +37,8 @@ PEOPLE = "play"  # the event id of games with people. No event can have this nam
 PLAYERS = attrgetter("black_player", "white_player")
 AFTER_A_MOVE = {Ending.SCORE, Ending.MOVE_LIMIT, Ending.ADJUDICATED}  # all other endings are a turn without a move
 
+MAX_UNORDERED = 1000  # games of two players that are kept by their ids until somebody reads their order
+
 
 class PlannedOrder:
     """The games of two players in one event, in the order in which they were planned.
@@ -109,15 +111,20 @@ class MatchTally:
         self.seconds += game.black_seconds + game.white_seconds
         self._results[has_black, points] += 1
         self._unordered.append((game.id, points, game.opening_key))
+        if len(self._unordered) >= MAX_UNORDERED:
+            self._put_in_order()
 
     @property
     def _order(self) -> PlannedOrder:
+        self._put_in_order()
+        return self._planned
+
+    def _put_in_order(self) -> None:
         for id, points, opening in self._unordered:
             _, _, number = id.rpartition("/")
             if number.isdecimal():  # else the game isn't of an event
                 self._planned.add(int(number), points, opening)
         self._unordered.clear()
-        return self._planned
 
     def results(self, colour: Colour | None = None) -> WinDrawLoss:
         """The first player's games, or only those that it played with ``colour``."""

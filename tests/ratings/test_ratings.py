@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
@@ -105,6 +105,8 @@ def test_two_players_are_as_far_apart_as_their_mean_score_says_with_the_variance
     assert difference.low is not None or width > 1700 or openings < 1.1
 
 
+@example(PairCounts(1_000_000, 3, 1_000_000, 0, 999_999))
+@example(PairCounts(0, 0, 0, 0, 1_000_000))
 @given(pair_counts)
 def test_any_counts_give_finite_figures_that_agree_and_are_mirrored_by_swapped_players(counts):
     comparison, other = compare(counts), compare(PairCounts(*reversed(counts)))
