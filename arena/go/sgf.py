@@ -409,14 +409,13 @@ def _legal(record: GameRecord) -> GameRecord:
 @dataclass(frozen=True, slots=True)
 class Remark:
     """A remark about a position. ``win_rate``, in [0, 1], and ``margin``, in points, komi counted, are Black's;
-    ``letters`` has one character for each marked point. ``policy`` has the probabilities that a net gives to points,
-    ``ownership`` is size² int8 in per cent, positive for Black: neither stands in an SGF."""
+    ``letters`` has one character for each marked point. ``ownership`` is size² int8 in per cent, positive for Black; it
+    doesn't stand in an SGF."""
 
     comment: str = ""
     win_rate: float | None = None
     margin: float | None = None
     letters: Mapping[Move, str] = field(default_factory=dict)
-    policy: Mapping[Move, float] = field(default_factory=dict)
     ownership: bytes | None = None
 
 

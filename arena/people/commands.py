@@ -41,7 +41,6 @@ COMMANDS = (
     Command("pass", "two passes end the game", (PLAY,), GameSession.pass_turn, "ctrl+p"),
     Command("board", "show the position", (PLAY, COUNT)),
     Command("resign", "resign the game", (PLAY, COUNT), GameSession.resign, "ctrl+r"),
-    Command("rematch", "play another game, colours changed", (OVER,), key="n"),
     Command("review", "step through the game while a bot analyses it", (OVER,), key="r"),
     Command("quit", "leave (q); play --resume continues", tuple(Phase), key="ctrl+q"),
 )
