@@ -279,7 +279,9 @@ class TokenNorm(Part):
         self.weight = fixed(layers.weights(channels))
 
     def forward(self, x: Tensor) -> Tensor:
-        return functional.rms_norm(x, self.weight.shape, self.weight, self.least)
+        y = x.float()
+        scaled = y / (y.pow(2).mean(-1, keepdim=True) + self.least).sqrt()  # ONNX Runtime knows this form
+        return scaled.to(x.dtype) * self.weight
 
 
 class Matrix(nn.Module):
@@ -399,14 +401,15 @@ class Attention(Part):
         angles = across * at[None, None, :, None] + down * at[None, :, None, None]
         self.cos, self.sin = angles.cos().to(self.freqs.device), angles.sin().to(self.freqs.device)
 
-    def _turn(self, x: Tensor, size: int) -> Tensor:
-        """Heads (B, heads, L, depth), each turned by where its point is."""
-        pairs, times = self.depth // 2, x.shape[1] // self.groups
-        parts = list[Tensor]()
-        for table in (self.cos, self.sin):
-            table = table.narrow(1, 0, size).narrow(2, 0, size).flatten(1, 2).to(x.dtype)  # (groups, L, pairs)
-            parts.append(table.repeat_interleave(times, 0) if times > 1 else table)
-        cos, sin = parts
+    def _for_heads(self, x: Tensor, axis: int) -> Tensor:
+        """What groups have on an axis, once for each of their heads."""
+        return x.repeat_interleave(self.heads // self.groups, axis)
+
+    def _turn(self, x: Tensor, size: int, of_keys: bool) -> Tensor:
+        """Heads (B, heads, L, depth), or keys, which groups share, each turned by where its point is."""
+        pairs = self.depth // 2
+        tables = (table[:, :size, :size].flatten(1, 2).to(x.dtype) for table in (self.cos, self.sin))
+        cos, sin = (table if of_keys else self._for_heads(table, 0) for table in tables)  # (groups or heads, L, pairs)
         a, b = x[..., :pairs], x[..., pairs:]
         return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
 
@@ -417,8 +420,8 @@ class Attention(Part):
         k = self.k(h).unflatten(2, (self.groups, -1)).transpose(1, 2)
         v = self.v(h).unflatten(2, (self.groups, -1)).transpose(1, 2)
         if self.turns:
-            q, k = self._turn(q, size), self._turn(k, size)
-        y = functional.scaled_dot_product_attention(q, k, v, enable_gqa=self.heads != self.groups)
+            q, k = self._turn(q, size, False), self._turn(k, size, True)
+        y = functional.scaled_dot_product_attention(q, self._for_heads(k, 1), self._for_heads(v, 1))
         y = self.out(y.transpose(1, 2).flatten(2))  # (B, L, C)
         return (tokens + y).transpose(1, 2).reshape_as(x)
 
