@@ -253,3 +253,15 @@ def test_a_failed_import_leaves_nothing_behind(tmp_path: Path, monkeypatch: pyte
     done = arena("import", "small.bin.gz", "--name", "mine", folder=tmp_path)
     assert done.returncode == 2 and "differs from torch" in done.stderr
     assert list(tmp_path.glob("results/checkpoints/*")) == []
+
+
+def test_subnormal_weights_are_read_as_0(tmp_path: Path) -> None:
+    write_net(tmp_path / "net.bin.gz")
+    data = bytearray(gzip.decompress((tmp_path / "net.bin.gz").read_bytes()))
+    begin = data.find(b"@BIN@") + 5
+    data[begin : begin + 4] = np.float32(1e-40).tobytes()
+    (tmp_path / "net.bin.gz").write_bytes(gzip.compress(data))
+    weights = [
+        tensor for tensor in read_katago(tmp_path / "net.bin.gz").state_dict().values() if tensor.is_floating_point()
+    ]
+    assert not any(((tensor != 0) & (tensor.abs() < np.finfo(np.float32).tiny)).any() for tensor in weights)
