@@ -13,9 +13,11 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +30,19 @@ LOADING = 45.0  # seconds that a student takes to read the games, to compile and
 ENDING = 15.0  # seconds that a process gets to save what it has
 SHOWN = "test_positions test_top1 test_policy_loss test_win_rate_mse start_test_policy_loss start_test_win_rate_mse"
 
+RECIPE = (
+    "--record-share=0.8 --full-search-prob=1 --temperature-moves=20 --games=1000000 --encoder=arena-31 "
+    "--ema-decay=0.9995 --outcome-share=0.1 --value-weight=0.8 --test-split=0.03 --validation-split=0.005 "
+    "--validate-every=2000000 --snapshot-minutes=2 --save-minutes=0.5"
+)
+
 
 @dataclass(frozen=True)
 class Round:
     """The settings of a round."""
 
     luggage: str  # a folder with the teacher and, if there are any, records
-    out: str  # the folder that is brought back
+    out: str = ""  # the folder that is brought back
     students: str = "12x64=distilled-9x9,12x64,16x64,10x80"  # shapes, some with a net to start from
     player: str = "distilled-9x9"
     visits: int = 24
@@ -46,44 +54,42 @@ class Round:
     minutes: float = 9.5
     device: str = "cuda"
     precision: str = "auto"  # of the teacher; bf16 on a GPU
+    began: float = field(default_factory=time.monotonic)
 
     @property
     def results(self) -> Path:
         return Path(self.out).with_name("round-results")
 
-    def command(self, name: str, net: str, start: str = "", **more: Any) -> list[str]:
+    def left(self, until: float) -> float:
+        """Seconds until a time of a round of 9.5 minutes."""
+        return until * self.minutes / 9.5 - (time.monotonic() - self.began)
+
+    def report(self, words: str) -> None:
+        print(f"[{time.monotonic() - self.began:5.0f} s] {words}", flush=True)
+
+    def begin(self, name: str, net: str, start: str, log: Any, **more: Any) -> subprocess.Popen[bytes]:
         """A run that distils. Who plays and judges is the same in all of them, so that they share the games."""
         gpu, records = self.device == "cuda", Path(self.luggage) / RECORDS
-        told: dict[str, Any] = {
+        precision = "bf16" if gpu and self.precision == "auto" else self.precision
+        given: dict[str, Any] = {
             "name": name,
             "net": net,
             "start": start,
-            "teacher": f"policy:checkpoint={Path(self.luggage) / TEACHER},precision={self.precision}",
+            "teacher": f"policy:checkpoint={Path(self.luggage) / TEACHER},precision={precision}",
             "player": f"alphago:checkpoint={self.player},visits={self.visits}{',precision=bf16' * gpu}",
             "policy_share": self.policy_share,
             "tree_positions": self.tree_positions,
             "records": records if records.is_dir() else "",
-            "record_share": 0.8,
-            "full_search_prob": 1.0,
-            "temperature_moves": 20,
-            "games": 1_000_000,
-            "encoder": "arena-31",
             "learning_rate": 0.01 if start else 0.02,
-            "ema_decay": 0.9995,
-            "outcome_share": 0.1,
-            "value_weight": 0.8,
-            "test_split": 0.03,
-            "validation_split": 0.005,
-            "validate_every": 2_000_000,
-            "snapshot_minutes": 2.0,
-            "save_minutes": 0.5,
             "batch_size": self.batch,
             "parallel_games": self.slots,
             "device": self.device,
             "bf16": str(gpu).lower(),
+            "results": self.results,
         }
-        words = [f"--{key.replace('_', '-')}={value}" for key, value in (told | more).items()]
-        return [sys.executable, "-m", "arena", "train", "distill", *words, "--results", str(self.results)]
+        words = [f"--{key.replace('_', '-')}={value}" for key, value in (given | more).items()]
+        command = [sys.executable, "-m", "arena", "train", "distill", *RECIPE.split(), *words]
+        return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
 
 def pack(teacher: str, luggage: Path) -> None:
@@ -103,34 +109,31 @@ def pack(teacher: str, luggage: Path) -> None:
     save(luggage / TEACHER, checkpoint.manifest, write)
 
 
-class RoundClock:
-    """The seconds of a round."""
-
-    def __init__(self, minutes: float):
-        self._began, self.unit = time.monotonic(), minutes / 9.5
-
-    def left(self, until: float) -> float:
-        """Seconds until a time of a round of 9.5 minutes."""
-        return until * self.unit - (time.monotonic() - self._began)
-
-    def report(self, words: str) -> None:
-        print(f"[{time.monotonic() - self._began:5.0f} s] {words}", flush=True)
-
-
-def begin(command: Sequence[str], log: Any) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-
-
 def finish(process: subprocess.Popen[bytes], seconds: float) -> None:
     """Wait so many seconds for a process, then end it."""
     for end in (process.terminate, process.kill):
-        try:
+        with suppress(subprocess.TimeoutExpired):
             process.wait(max(1.0, seconds))
             return
-        except subprocess.TimeoutExpired:
-            end()
-            seconds = ENDING
+        end()
+        seconds = ENDING
     process.wait()
+
+
+def learn(settings: Round, log: Any, student: str) -> None:
+    """Train a student, and collect what it has learned."""
+    shape, _, start = student.partition("=")
+    for compiles in (True, False) if settings.device == "cuda" else (False,):
+        left = settings.left(LEARN)
+        minutes = round(max(0.05, (left - LOADING * min(1.0, left / 200)) / 60), 2)
+        more = {"play_minutes": 0.0001, "max_minutes": minutes, "compile": str(compiles).lower()}
+        threads = max(1, settings.threads // 4)
+        process = settings.begin(name_of(student), f"arena-{shape}", start, log, num_workers=threads, **more)
+        finish(process, left + ENDING)
+        if not process.returncode or not compiles or settings.left(LEARN) < 0:
+            break
+        settings.report(f"{student}: failed, again without torch.compile")
+    collect(settings, student)
 
 
 def name_of(student: str) -> str:
@@ -139,36 +142,7 @@ def name_of(student: str) -> str:
     return f"round-{shape}{'-on' if start else ''}"
 
 
-def learn(settings: Round, clock: RoundClock, log: Any) -> None:
-    """Train all students at once; what each has learned is collected when it ends."""
-
-    def train(student: str, compiles: bool) -> subprocess.Popen[bytes]:
-        shape, _, start = student.partition("=")
-        minutes = max(0.05, (clock.left(LEARN) - LOADING * min(1.0, clock.left(LEARN) / 200)) / 60)
-        more = {"compile": str(compiles).lower(), "num_workers": max(1, settings.threads // 4)}
-        command = settings.command(
-            name_of(student), f"arena-{shape}", start, play_minutes=0.0001, max_minutes=round(minutes, 2), **more
-        )
-        return begin(command, log)
-
-    can_compile = settings.device == "cuda"
-    running = {student: (train(student, can_compile), can_compile) for student in settings.students.split(",")}
-    while running:
-        time.sleep(0.5)
-        for student, (process, compiled) in list(running.items()):
-            if (late := clock.left(LEARN) < 0) and process.poll() is None:
-                finish(process, ENDING)
-            if process.poll() is None:
-                continue
-            if process.returncode and compiled and not late:
-                clock.report(f"{student}: failed, again without torch.compile")
-                running[student] = train(student, False), False
-                continue
-            del running[student]
-            collect(settings, clock, student)
-
-
-def collect(settings: Round, clock: RoundClock, student: str) -> None:
+def collect(settings: Round, student: str) -> None:
     """Put a student's net, its last snapshot or else its state, and its log into the folder that is brought back."""
     name, results = name_of(student), settings.results
     folders = [results / "checkpoints" / name]
@@ -184,22 +158,23 @@ def collect(settings: Round, clock: RoundClock, student: str) -> None:
     with suppress(ArenaError):
         figures = Checkpoint.open(net).manifest.metrics
     known = ", ".join(f"{key} {figures[key]:.4g}" for key in SHOWN.split() if key in figures)
-    clock.report(f"{student}: {net.name}, {path.stat().st_size / 2**20:.1f} MiB; {known}")
+    settings.report(f"{student}: {net.name}, {path.stat().st_size / 2**20:.1f} MiB; {known}")
 
 
 def run(settings: Round) -> None:
-    clock, out = RoundClock(settings.minutes), Path(settings.out)
+    out = Path(settings.out)
     out.mkdir(parents=True, exist_ok=True)
     with (out / "round.log").open("ab") as log:
-        minutes = max(0.05, (clock.left(PLAY) - ENDING * min(1.0, clock.unit)) / 60)
+        minutes = max(0.05, (settings.left(PLAY) - ENDING * min(1.0, settings.minutes / 9.5)) / 60)
         more = {"play_minutes": round(minutes, 3), "max_rows": 1, "num_workers": settings.threads}
-        finish(begin(settings.command("round-games", "arena-1x8", **more), log), clock.left(PLAY + 20))
+        finish(settings.begin("round-games", "arena-1x8", "", log, **more), settings.left(PLAY + 20))
         chunks = list((settings.results / "cache").glob("distill-games-*/*.npz"))
-        clock.report(f"played: {int(max(chunks).name[:11]) if chunks else 0:,} positions judged")
+        settings.report(f"played: {int(max(chunks).name[:11]) if chunks else 0:,} positions judged")
         if not chunks:
             raise ConfigError(f"no game is over; see {out / 'round.log'}")
-        learn(settings, clock, log)
-        clock.report("done")
+        students = settings.students.split(",")
+        with ThreadPoolExecutor(len(students)) as pool:
+            list(pool.map(partial(learn, settings, log), students))
 
 
 def main(words: list[str]) -> int:
@@ -208,17 +183,14 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks gpu_round", description=__doc__, formatter_class=shown)
     parser.add_argument("luggage", help="folder with the teacher and a dataset 'records'; --pack makes the first")
     parser.add_argument("--pack", metavar="NET", help="put this checkpoint into the luggage, and end")
-    for item in fields(Round)[1:]:
-        kind = type(item.default) if item.default is not MISSING else str
-        default = None if item.default is MISSING else item.default
-        parser.add_argument(f"--{item.name.replace('_', '-')}", type=kind, default=default, help=f"(default {default})")
+    for item in fields(Round)[1:-1]:
+        name, kind = item.name.replace("_", "-"), type(item.default)
+        parser.add_argument(f"--{name}", type=kind, default=item.default, help=f"(default {item.default})")
     given = vars(parser.parse_args(words))
     if net := given.pop("pack"):
         pack(net, Path(given["luggage"]))
         return 0
-    if given["device"] == "cuda" and given["precision"] == "auto":
-        given["precision"] = "bf16"
-    if given["out"] is None:
+    if not given["out"]:
         parser.error("give --out FOLDER, which is brought back")
     if not (Path(given["luggage"]) / TEACHER).is_dir():
         raise ConfigError(f"{given['luggage']} has no teacher; make it with --pack NET")

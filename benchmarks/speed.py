@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import date
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -20,28 +18,13 @@ from arena.contract.bot import Limits
 from arena.go.board import Board
 from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
+from benchmarks import __main__ as commands
 from bots import uct
-from bots.nets.checkpoint import MODEL_INT8, Checkpoint, Precision, find
+from bots.nets.checkpoint import MODEL_INT8, Checkpoint, find
 from bots.nets.inference import Evaluator, OnnxModel, sample_planes
 from bots.search.playouts import run_playouts
 
-Rate = Callable[[int], float]
-"""Measures a rate per second once, with a seed."""
-
-
-def measure_in_turn(*measurements: Rate, rounds: int = 7) -> list[list[float]]:
-    """The rates of each measurement in a number of rounds; each is warmed up first."""
-    for measure in measurements:
-        measure(0)
-    rates = [[measure(1 + number) for measure in measurements] for number in range(rounds)]
-    return [list(each) for each in zip(*rates, strict=True)]
-
-
-def measure_rate(work: Callable[[], float], clock: Callable[[], float] = perf_counter) -> float:
-    """The count that ``work`` returns, per second; with ``process_time`` as clock, per second of processor time."""
-    start = clock()
-    done = work()
-    return done / (clock() - start)
+PARTS = ("playouts", "uct", "nets")
 
 
 def positive(text: str) -> int:
@@ -56,13 +39,19 @@ def print_row(cells: Iterable[str]) -> None:
     print(f"| {' | '.join(cells)} |", flush=True)
 
 
-def print_rates(name: str, ours: Sequence[float], other: Sequence[float] | None = None, than: str = "") -> None:
-    """Print the median of a rate, and the median of its ratios to another one, named ``than``."""
-    comparison = ""
-    if other is not None:
-        ratio = statistics.median(a / b for a, b in zip(ours, other, strict=True))
-        comparison = f"{ratio:.3g} x {than} ({statistics.median(other):,.0f})"
-    print_row((name, f"{statistics.median(ours):,.0f} /s", comparison))
+def print_rates(name: str, count: int, work: Callable[[int], object], other: Any = None, than: str = "") -> None:
+    """Print the rate, per second of processor time, of ``work``, which gets a seed and does something ``count`` times;
+    and the median of its ratios to ``other`` work, named ``than``. Both are measured in turn, after a first time."""
+    rates = []
+    for seed in range(12):
+        rates.append([])
+        for each in (work, other) if other else (work,):
+            start = process_time()
+            each(seed)
+            rates[-1].append(count / (process_time() - start))
+    ours, *others = np.array(rates[1:]).T
+    comparison = [f"{np.median(ours / theirs):.3g} x {than} ({np.median(theirs):,.0f})" for theirs in others]
+    print_row((name, f"{np.median(ours):,.0f} /s", *(comparison or ("",))))
 
 
 def describe_machine() -> str:
@@ -78,51 +67,57 @@ def describe_machine() -> str:
 def measure_playouts(share: float) -> None:
     """Playouts of mcts a second."""
     for size in (9, 13, 19):
-        boards = np.repeat(Board(size).array, 2)
-        count = max(1, int(share * 1_000_000 / size**3))
+        boards, count = np.repeat(Board(size).array, 2), max(1, int(share * 1_000_000 / size**3))
         margins = np.zeros(count, np.int16)
-
-        def answering(seed: int, boards: Any = boards, count: int = count, margins: Any = margins) -> float:
-            return measure_rate(lambda: (run_playouts(boards, 1, count, seed, margins), count)[1])
-
-        print_rates(f"heuristic playouts {size}x{size}", *measure_in_turn(answering))
+        name = f"heuristic playouts {size}x{size}"
+        print_rates(name, count, lambda seed, given=(boards, 1, count), to=margins: run_playouts(*given, seed, to))
 
 
 def measure_uct(share: float) -> None:
     """Simulations a second without RAVE and priors, and of mcts."""
-    count = max(1, int(share * 40_000))
-
-    plain = {"c_uct": 0.7, "rave": 0.0, "priors": 0.0, "policy": 0.0}
-    for name, settings in (("UCT without RAVE and priors", plain), ("mcts simulations", {})):
+    limits, plain = Limits(simulations=max(1, int(share * 40_000))), {"c_uct": 0.7, "rave": 0.0, "priors": 0.0}
+    for name, settings in (("UCT without RAVE and priors", plain | {"policy": 0.0}), ("mcts simulations", {})):
         bot = uct.Uct(uct.Config(stop_early=False, **settings))
-
-        def simulations(seed: int, bot: uct.Uct = bot) -> float:
-            game = Game(Rules.preset(), seed=seed)
-            return measure_rate(lambda: (bot.choose(game, Limits(simulations=count)), count)[1])
-
-        print_rates(f"{name}, empty 9x9", *measure_in_turn(simulations))
+        game = f"{name}, empty 9x9"
+        print_rates(game, limits.simulations or 1, lambda seed, bot=bot: bot.choose(Game(Rules.preset(), seed), limits))
 
 
-def _evaluations(evaluate: Callable[[np.ndarray], Any], planes: np.ndarray, count: int) -> Rate:
-    """Positions per second of processor time when ``planes`` are evaluated ``count`` times."""
-    return lambda seed: measure_rate(lambda: len([evaluate(planes) for _ in range(count)]) * len(planes), process_time)
-
-
-def measure_nets(share: float, names: Sequence[str] = ("distilled-9x9",)) -> None:
+def measure_nets(share: float, names: Iterable[str]) -> None:
     """Evaluations a second with planes ready, beside ONNX Runtime on the same batch and one thread: in int8 where the
     checkpoint has such a model."""
-    for name in names:
-        checkpoint = Checkpoint.open(find(name))
-        evaluator, other = Evaluator(checkpoint), Precision.INT8 if MODEL_INT8 in checkpoint.manifest.files else "fp32"
-        model = OnnxModel(checkpoint.model(int8=other == Precision.INT8), threads=1)
+    for checkpoint in (Checkpoint.open(find(name)) for name in names):
+        evaluator, is_int8 = Evaluator(checkpoint), MODEL_INT8 in checkpoint.manifest.files
+        model = OnnxModel(checkpoint.model(int8=is_int8), threads=1)
         sample = sample_planes(find_encoder(checkpoint.manifest.encoder), 9)
         for batch in (1, 8, 32, 64):
-            planes = np.resize(sample, (batch, *sample.shape[1:]))
-            count = max(1, int(share * max(4, 256 // batch)))
-            ours = _evaluations(evaluator.evaluate, planes, count)
-            theirs = _evaluations(partial(model.run, ("policy", "value")), planes, count)
-            what = f"evaluations, {name} ({evaluator.precision}), batches of {batch}"
-            print_rates(what, *measure_in_turn(ours, theirs, rounds=11), f"ONNX Runtime, {other}")
+            planes, times = np.resize(sample, (batch, *sample.shape[1:])), max(1, int(share * max(4, 256 // batch)))
+            print_rates(
+                f"evaluations, {checkpoint.manifest.name} ({evaluator.precision}), batches of {batch}",
+                batch * times,
+                lambda _, planes=planes, net=evaluator, n=times: [net.evaluate(planes) for _ in range(n)],
+                lambda _, planes=planes, net=model, n=times: [net.run(("policy", "value"), planes) for _ in range(n)],
+                f"ONNX Runtime, {'int8' if is_int8 else 'fp32'}",
+            )
 
 
-PARTS: dict[str, Callable[[float], None]] = {"playouts": measure_playouts, "uct": measure_uct, "nets": measure_nets}
+def main(words: list[str]) -> int:
+    """The exit code of a command line."""
+    shown = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("python -m benchmarks", description=commands.__doc__, formatter_class=shown)
+    parser.add_argument("--share", type=float, default=1.0, help="share of the usual work (default 1)")
+    words_of_nets = "a net that 'nets' measures, which may be given several times (default distilled-9x9)"
+    parser.add_argument("--net", action="append", metavar="NAME", help=words_of_nets)
+    parser.add_argument("part", nargs="*", help=f"what to measure (default: {', '.join(PARTS)})")
+    given = parser.parse_args(words)
+    if unknown := set(given.part).difference(PARTS):
+        parser.error(f"there is no '{min(unknown)}'; there are {', '.join((*PARTS, *commands.COMMANDS))}")
+    print(describe_machine(), end="\n\n")
+    print_row(("what", "ours", "beside"))
+    print_row(["---"] * 3)
+    measurements = {"playouts": measure_playouts, "uct": measure_uct}
+    for part in given.part or PARTS:
+        if part == "nets":
+            measure_nets(given.share, given.net or ["distilled-9x9"])
+        else:
+            measurements[part](given.share)
+    return 0

@@ -47,16 +47,10 @@ def pair_chances(kind: str, differences: FloatArray) -> FloatArray:
 
 
 def _two_games(first: FloatArray, second: FloatArray, drawn: float) -> FloatArray:
-    games = []
-    for differences in (first, second):
-        score = 1 / (1 + 10 ** (-differences / 400))
-        draw = np.minimum(drawn, 1.8 * np.minimum(score, 1 - score))
-        games.append(np.stack([1 - score - draw / 2, draw, score - draw / 2]))
-    chances = np.zeros((len(first), 5))
-    for one in range(3):
-        for other in range(3):
-            chances[:, one + other] += games[0][one] * games[1][other]
-    return chances
+    scores = [1 / (1 + 10 ** (-differences / 400)) for differences in (first, second)]
+    draws = [np.minimum(drawn, 1.8 * np.minimum(score, 1 - score)) for score in scores]
+    a, b = ((1 - score - draw / 2, draw, score - draw / 2) for score, draw in zip(scores, draws, strict=True))
+    return np.stack([sum(a[i] * b[k - i] for i in range(3) if 0 <= k - i < 3) for k in range(5)], axis=1)
 
 
 def true_elo(kind: str, difference: float) -> float:
@@ -104,9 +98,7 @@ def ends(matches: int, rng: np.random.Generator) -> Iterator[tuple[str, str, flo
 def sequential(matches: int, rng: np.random.Generator) -> Iterator[tuple[str, str, float]]:
     """Errors of a sequential test, 0 against 50 Elo, that counts an opening once; "none" has no error."""
     for kind in KINDS:
-        for name, openings in (*OPENINGS.items(), ("ever new", 4_000)):
-            if name == "new":
-                continue
+        for name, openings in (OPENINGS | {"new": 4_000}).items():
             for truth, accepted in ((0.0, "H1"), (50.0, "H0")):
                 difference = _difference_of(kind, truth)
                 wrong = 0
@@ -127,11 +119,8 @@ def _decide(test: Sprt, points: FloatArray) -> str:
 
 def _difference_of(kind: str, truth: float) -> float:
     """The difference on the mean opening with this true Elo."""
-    low, high = -1000.0, 1000.0
-    while high - low > 0.01:
-        middle = (low + high) / 2
-        low, high = (middle, high) if true_elo(kind, middle) < truth else (low, middle)
-    return low
+    differences = np.linspace(-200, 800, 201)
+    return float(np.interp(truth, [true_elo(kind, difference) for difference in differences], differences))
 
 
 def stops(matches: int, rng: np.random.Generator) -> Iterator[tuple[str, str, float]]:
@@ -258,13 +247,9 @@ def main(words: list[str]) -> int:
     arguments = parser.parse_args(words)
     if unknown := set(arguments.part) - PARTS.keys():
         parser.error(f"there is no '{min(unknown)}'; there are {', '.join(PARTS)}")
-    print(describe_machine(), end="\n\n")
-    print_row(("what", "case", "per cent"))
-    print_row(["---"] * 3)
+    print(describe_machine(), "| what | case | per cent |", "|---|---|---|", sep="\n")
     for part in arguments.part or PARTS:
         simulate, matches = PARTS[part]
-        for what, case, value in simulate(
-            max(1, round(matches * arguments.share)), np.random.default_rng(arguments.seed)
-        ):
-            print_row((what, case, f"{value:.1f}"))
+        for row in simulate(max(1, round(matches * arguments.share)), np.random.default_rng(arguments.seed)):
+            print_row((*row[:2], f"{row[2]:.1f}"))
     return 0

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.events import earlier_wins, games_of, store_event
-from helpers.games import match_of
 from helpers.nets import untrained
 
 from arena import ConfigError
@@ -168,18 +166,6 @@ def test_tuning_plays_its_games_and_goes_on_from_what_is_stored(
         assert store.count() == 2
 
 
-def test_the_intervals_of_a_match_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    match, few = match_of("one<two", "b", 40), match_of("a", "b", 4)
-    with Store.of(tmp_path, write=True) as store:
-        for event in (match, few):
-            store_event(store, event, games_of(event, earlier_wins(event)))
-    path = tmp_path / "match.svg"
-    assert main(["intervals", match.event, "--svg", str(path), "--results", str(tmp_path)]) == 0
-    assert "Elo of one&lt;two above b" in path.read_text() and "40 games" in path.read_text()
-    assert main(["intervals", few.event, "--svg", str(path), "--results", str(tmp_path)]) == 2
-    assert "at least 10 openings" in capsys.readouterr().err
-
-
 def test_the_teacher_of_a_gpu_round_is_half_as_large_and_judges_as_before(tmp_path: Path) -> None:
     """And what can't be played is one line, with what the stages said beside it."""
     whole = untrained(tmp_path / "whole", 1)
@@ -203,7 +189,7 @@ def test_what_a_student_left_comes_back_whatever_it_is(tmp_path: Path, capsys: p
     training.mkdir(parents=True)
     (training / "state.pt").write_bytes(b"state")
     for student in settings.students.split(","):
-        gpu_round.collect(settings, gpu_round.RoundClock(9.5), student)
+        gpu_round.collect(settings, student)
     assert "round-1x8-on-step20" in capsys.readouterr().out
     found = [tarfile.open(tmp_path / "out" / f"{name}.tar.gz").getnames() for name in ("round-1x8-on", "round-2x8")]
     assert f"round-1x8-on-step20/{WEIGHTS}" in found[0] and found[1] == ["state.pt"]
