@@ -46,22 +46,24 @@ def read_limits(given: TermsTable) -> Limits:
     return Limits.read(given.limits, "--limits") if given.limits else Limits()
 
 
-def read_terms(given: TermsTable, print_line: Callable[[str], None]) -> Terms:
-    """The terms of an event. Openings come from the book that ships, unless --book or --plies is given. Raises
-    UserError."""
+def read_terms(given: TermsTable, print_line: Callable[[str], None], handicap: int = 0) -> Terms:
+    """The terms of an event. Openings come from the book that ships, unless --book, --plies or a handicap is given.
+    Raises UserError."""
     from arena.contract.adjudication import Adjudication
     from arena.match.openings import read_book, shipped_book
     from arena.match.schedule import Terms
 
+    given = replace(given, komi=0.5) if handicap and given.komi is None else given
     rules, seed, plies = read_rules(given), default(given.seed, 1), default(given.plies, 4)
-    is_usual = given.book is None and given.plies is None
+    is_usual = given.book is None and given.plies is None and not handicap
     book: tuple[Opening, ...] = shipped_book(rules, seed) if is_usual else ()
     if given.book is not None:
         if given.plies == 0:
             raise ConfigError("--plies 0 uses nothing of a book; give at least 1, or leave out --plies or --book")
         book, summary = read_book(given.book, rules, given.plies, seed)
         print_line(f"{given.book}: {summary}.")
-    return Terms(rules, given.openings or 0, plies, seed, Adjudication.read(given.adjudicate or ""), book, is_usual)
+    ends = Adjudication.read(given.adjudicate or "")
+    return Terms(rules, given.openings or 0, plies, seed, ends, book, is_usual, handicap=handicap)
 
 
 # --- Before it is played ---

@@ -39,6 +39,7 @@ def match(
     first: Annotated[str, Argument(metavar="A")],
     second: Annotated[str, Argument(metavar="B")],
     games: Annotated[int | None, Number("-n", "--games", help="Games (default 100; at most 5000 with --sprt).")] = None,
+    handicap: Annotated[int, Number(help="A gives B, who has Black, 2 to 9 stones at komi 0.5.")] = 0,
     terms: TermsTable = NO_TERMS,
     workers: Workers = 0,
     cluster: Cluster = None,
@@ -72,7 +73,7 @@ def match(
         raise ConfigError(f"--alpha {alpha:g} needs --sprt, as in --sprt 0 35")
     test = None if sprt is None else sequential_test(sprt, default(alpha, 0.05))
     most = default(games, 100 if test is None else SPRT_GAMES)
-    agreed = events.read_terms(terms, setup.console.print_line)
+    agreed = events.read_terms(terms, setup.console.print_line, handicap)
     if test is not None and agreed.limit is not None and most > 2 * agreed.limit:
         most = 2 * agreed.limit
         setup.console.print_line(

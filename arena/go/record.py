@@ -186,6 +186,12 @@ class GameRecord:
         return _opening_key(self.rules.size, moves)
 
     @property
+    def handicap(self) -> int:
+        """Black's setup stones when White has none and begins, else 0."""
+        black, white = self.setup
+        return len(black) if self.first is WHITE and not white else 0
+
+    @property
     def length(self) -> int:
         """The number of moves, including the opening."""
         return len(self.moves)

@@ -99,7 +99,6 @@ def _escaped(text: str) -> bytes:
 
 def _root_properties(record: GameRecord) -> dict[str, str]:
     usual, outcome = usual_first(record.setup), record.outcome
-    handicap = len(record.setup[0]) if usual is record.first is WHITE else 0
     comment = {
         f"seed {record.seed}": record.seed,
         f"opening {record.opening}": record.opening,
@@ -114,7 +113,7 @@ def _root_properties(record: GameRecord) -> dict[str, str]:
         "KM": f"{record.rules.komi:g}",
         "RU": "" if record.rules.name == UNKNOWN else _RU_VALUES.get(record.rules.name, record.rules.name),
         "RE": "?" if outcome is None else outcome.sgf,
-        "HA": str(handicap) if handicap > 1 else "",
+        "HA": str(record.handicap) if record.handicap > 1 else "",
         "PL": "" if record.first is usual else record.first.letter,
         **{name: getattr(record, field) for name, field in _TEXTS.items()},
         "C": "; ".join(part for part, is_there in comment.items() if is_there),

@@ -61,7 +61,7 @@ class LiveGame:
     @classmethod
     def begin(cls, pairing: Pairing, rules: Rules, played: Sequence[tuple[Move, MoveStats]] = ()) -> LiveGame:
         """A game with its opening on the board, and what was ``played`` after that. Raises IllegalMove."""
-        live = cls(pairing, Game(rules, seed=pairing.seed))
+        live = cls(pairing, Game(rules, pairing.seed, black=pairing.stones))
         for move, stats in (*((move, UNKNOWN) for move in pairing.opening), *played):
             live.seconds[live.game.to_play] += stats.seconds or 0.0
             if move < 0:
@@ -305,7 +305,8 @@ class GameLoop:
     def _adjudicate(self, live: LiveGame) -> None:
         """End a game that a side has lost by what the bots think of it, but for those that are played on."""
         pairing, opening = live.pairing, len(live.pairing.opening)
-        verdict = self._adjudication.verdict(live.win_rates[opening:], WHITE if opening % 2 else BLACK)
+        first = live.game.first.opponent if opening % 2 else live.game.first
+        verdict = self._adjudication.verdict(live.win_rates[opening:], first)
         if verdict is None:
             return
         loser, reason = verdict

@@ -35,9 +35,9 @@ def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Open
     return tuple(draw_opening(rules, number, plies, seed) for number in range(count))
 
 
-def draw_opening(rules: Rules, number: int, plies: int, seed: int) -> Opening:
-    """The opening of this number, from 0, of those that ``draw_openings`` returns."""
-    return _drawing(rules, plies, seed)[number] if plies else ()
+def draw_opening(rules: Rules, number: int, plies: int, seed: int, stones: Opening = ()) -> Opening:
+    """The opening of this number, from 0, of those that ``draw_openings`` returns, or around handicap ``stones``."""
+    return _drawing(rules, plies, seed, stones)[number] if plies else ()
 
 
 @lru_cache(maxsize=8)
@@ -53,9 +53,9 @@ def count_openings(rules: Rules, most: int, plies: int, seed: int) -> int:
 class _Drawing:
     """Openings that were drawn, and how to draw more."""
 
-    def __init__(self, rules: Rules, plies: int, seed: int):
+    def __init__(self, rules: Rules, plies: int, seed: int, stones: Opening):
         self._drawn: list[Opening] = []
-        self._more = _draw(rules, plies, seed)
+        self._more = _draw(rules, plies, seed, stones)
         self._lock = Lock()  # several threads may ask, and chance is one sequence
         self._where = f"of {plies} plies or more on {rules.size}x{rules.size}"
 
@@ -75,16 +75,19 @@ class _Drawing:
 _drawing = lru_cache(maxsize=8)(_Drawing)  # an event needs the same openings each time it lists its games
 
 
-def _draw(rules: Rules, plies: int, seed: int) -> Iterator[Opening]:
+def _draw(rules: Rules, plies: int, seed: int, stones: Opening) -> Iterator[Opening]:
     """Draw openings of which no two have the same stones under the 8 symmetries. Stones without neighbours are legal by
-    any rules. After ``TRIES`` draws without a new opening, the next are two moves longer."""
-    edge, random = min(2, (rules.size - 5) // 2), Random(f"openings of {rules.size} by {seed}")
+    any rules. After ``TRIES`` draws without a new opening, the next are two moves longer. Up to 9x9, handicap stones
+    leave so few points that those on the second line are taken, too."""
+    random = Random(f"openings of {rules.size} by {seed}")
+    edge = min(1 if stones and rules.size <= 9 else 2, (rules.size - 5) // 2)
     inside = list(product(range(edge, rules.size - edge), repeat=2))
     every = [y * rules.size + x for y, x in inside]
     taken = {  # by a stone from later ones: its own point and its neighbours
         point: {other for other, (b, a) in zip(every, inside, strict=True) if abs(a - x) + abs(b - y) <= 1}
         for point, (y, x) in zip(every, inside, strict=True)
     }
+    around = [point for point in every if not any(point in taken[stone] for stone in stones)]
     symmetries = symmetry_table(rules.size).tolist()
     seen, shorter, failures = set[tuple[int, ...]](), 0, 0  # openings of fewer moves, and draws since the last new one
     while len(seen) < DRAWN:
@@ -92,7 +95,7 @@ def _draw(rules: Rules, plies: int, seed: int) -> Iterator[Opening]:
             if len(seen) == shorter or plies + 2 >= rules.move_limit:
                 return
             plies, shorter, failures = plies + 2, len(seen), 0
-        free, moves = every, list[Move]()
+        free, moves = around, list[Move]()
         while free and len(moves) < plies:
             moves.append(move := random.choice(free))
             free = [point for point in free if point not in taken[move]]

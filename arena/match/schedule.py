@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
-from arena.go.game import Rules
+from arena.go.game import Rules, handicap_points
 from arena.go.record import Played
 from arena.match.openings import Opening, count_openings, draw_opening
 from arena.match.standings import PEOPLE, Standings
@@ -28,7 +28,7 @@ MAX_GAMES = 1_000_000  # the most games of an event: the list of its pairings mu
 class Pairing:
     """One game to play. It depends on the event's settings only, so a resumed event plays the same games.
 
-    ``number`` counts the games of these two players from 0.
+    ``number`` counts the games of these two players from 0; ``stones`` are Black's handicap.
     """
 
     id: str
@@ -37,6 +37,7 @@ class Pairing:
     white: str
     opening: Opening
     seed: int
+    stones: Opening = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,9 @@ class Terms:
     ``openings`` is the number of distinct openings, which are used in turn; 0 gives each pair of games its own, or the
     next of the ``book``. ``plies`` is the length of drawn openings. A book that is used up is used again, or with
     ``then_drawn`` further openings are drawn. With ``own_openings``, each two players of a tournament take them in an
-    order of their own; stored tournaments of earlier versions have one order for all. Raises ConfigError for values
-    that can't be played.
+    order of their own; stored tournaments of earlier versions have one order for all. With a ``handicap``, the second
+    player of a match has Black and that many stones in all games, and each game has a drawn opening of its own. Raises
+    ConfigError for values that can't be played.
     """
 
     rules: Rules
@@ -58,8 +60,11 @@ class Terms:
     book: tuple[Opening, ...] = ()
     then_drawn: bool = False
     own_openings: bool = False
+    handicap: int = 0
 
     def __post_init__(self) -> None:
+        if self.stones and (self.openings or self.book):
+            raise ConfigError("with a handicap, each opening is drawn and played once; leave out --openings and --book")
         require_range("openings", self.openings, 0)
         require_range("plies", self.plies, 0)
         if self.plies >= self.rules.move_limit and not self.book:
@@ -72,8 +77,19 @@ class Terms:
         openings: dict[str, object] = {"plies": self.plies} if self.then_drawn or not self.book else {}
         if self.book:
             openings["book"] = hashlib.sha256(json.dumps(self.book).encode()).hexdigest()[:12]
+        openings |= {"handicap": self.handicap} if self.handicap else {}
         rules, adjudication = asdict(self.rules), asdict(self.adjudication)
         return {"rules": rules, "openings": self.openings, **openings, "seed": self.seed, "adjudication": adjudication}
+
+    @property
+    def stones(self) -> Opening:
+        """Black's handicap stones. Raises ConfigError for a number that has no fixed points on this size."""
+        return tuple(handicap_points(self.rules.size, self.handicap)) if self.handicap else ()
+
+    @property
+    def games_each(self) -> int:
+        """How many games in a row have the same opening."""
+        return 1 if self.handicap else 2
 
     @property
     def limit(self) -> int | None:
@@ -87,7 +103,7 @@ class Terms:
 
     def distinct_openings(self, games: int) -> int:
         """How many openings two players use in turn in this many games."""
-        pairs = (games + 1) // 2
+        pairs = -(-games // self.games_each)
         wanted = min(self.openings or pairs, pairs)
         return min(wanted, len(self.book)) if self.book and not self.then_drawn else wanted
 
@@ -99,12 +115,13 @@ class Terms:
             number = (order + number * step) % among
         if number < len(self.book):
             return self.book[number]
-        return draw_opening(self.rules, number - len(self.book), self.plies, self.seed)
+        return draw_opening(self.rules, number - len(self.book), self.plies, self.seed, self.stones)
 
 
 class Series(NamedTuple):
     """Games between two players, by their ``numbers`` from 0. Games 2k and 2k + 1 share an opening with the colours
-    swapped. ``prefix`` begins their ids, ``seeds`` decides their random numbers, ``order`` that of their openings."""
+    swapped, unless there is a handicap. ``prefix`` begins their ids, ``seeds`` decides their random numbers, ``order``
+    that of their openings."""
 
     players: tuple[str, str]
     prefix: str
@@ -119,14 +136,15 @@ IsKnown = Callable[[str], bool]  # whether a game with this id is known; by defa
 def pairings_of(series: Sequence[Series], terms: Terms, games: int, is_known: IsKnown) -> list[Pairing]:
     """The first game of each series, then the second of each, and so on, without those whose id ``is_known``. Each two
     players play ``games`` games in all."""
-    found, openings = [], terms.distinct_openings(games)
+    found, openings, stones = [], terms.distinct_openings(games), terms.stones
     for numbers in zip(*(one.numbers for one in series), strict=True):
         for one, number in zip(series, numbers, strict=True):
             id = f"{one.prefix}/{number + 1:05d}"
             if not is_known(id):
-                black, white = one.players[::-1] if number % 2 else one.players
+                black, white = one.players[::-1] if number % 2 or stones else one.players
                 seed = int.from_bytes(hashlib.sha256(f"{one.seeds}/{number}".encode()).digest()[:7], "big")
-                found.append(Pairing(id, number, black, white, terms.opening(number // 2 % openings, one.order), seed))
+                opening = terms.opening(number // terms.games_each % openings, one.order)
+                found.append(Pairing(id, number, black, white, opening, seed, stones))
     return found
 
 
@@ -140,7 +158,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Two players, each opening with both colours.
+    """Two players, each opening with both colours, or with handicap stones for the second one.
 
     ``games`` may grow: the first games of a longer match are those of a shorter one; ``grown`` says that they did when
     some were played. ``run`` counts fresh starts of the same match. ``test`` ends it before all games are played;

@@ -195,8 +195,11 @@ class SequentialTest:
         order, ready = self._order, list[Played]()
         known = len(order.scores)
         for game in games:
-            number = int(game.id.rpartition("/")[2])  # the first player has Black in games 1, 3, ...
-            points = None if game.outcome is None else _points(game, number % 2 == 1)
+            number = int(
+                game.id.rpartition("/")[2]
+            )  # the first player has Black in games 1, 3, ..., or none by handicap
+            has_black = number % 2 == 1 and game.first is BLACK
+            points = None if game.outcome is None else _points(game, has_black)
             ready += order.add(number, points, game.opening_key, game)
         if len(order.scores) > known:
             counts = np.eye(5)[np.multiply(order.scores, 4).astype(int)].cumsum(0)[known:]

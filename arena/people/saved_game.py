@@ -18,7 +18,7 @@ from arena import RecordError, StoreError, UserError, files
 from arena.contract.bot import Candidate, Limits
 from arena.contract.limits import TimeLeft
 from arena.contract.settings import DECODE_ERRORS
-from arena.go.coords import WHITE, Colour, Move, pass_move
+from arena.go.coords import Colour, Move, pass_move
 from arena.go.game import Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.go.sgf import write_sgf
@@ -134,9 +134,7 @@ class SavedGame:
 
     @property
     def handicap(self) -> int:
-        """Black's setup stones when White has none and begins, else 0."""
-        black, white = self.record.setup
-        return len(black) if self.record.first is WHITE and not white else 0
+        return self.record.handicap
 
     @property
     def is_of_event(self) -> bool:

@@ -29,8 +29,8 @@ LONG_NAME, BAR, FEW = 24, 30, 8
 
 def header(state: EventState) -> list[RenderableType]:
     """The title, a progress bar, the pace, and what should be known."""
-    names, total = list(state.event.players), state.event.games
-    title, setting = style.text(state.event.event, "bold"), style.setting(state.event.terms.rules)
+    names, total, terms = list(state.event.players), state.event.games, state.event.terms
+    title, setting = style.text(state.event.event, "bold"), style.setting(terms.rules, terms.handicap)
     if isinstance(state.event, Match):
         title = style.text(names[0], style.FIRST).append(" vs ", style.LABEL)
         title.append(style.sanitize(names[1]), style.SECOND)

@@ -21,7 +21,8 @@ LINE_SECONDS = 5.0  # between two lines, at least; a hundredth of the time playe
 
 def event_words(state: EventState) -> str:
     """Who plays how many games of what kind."""
-    event, games, setting = state.event, plural(state.event.games, "game"), style.setting(state.event.terms.rules)
+    event, games, terms = state.event, plural(state.event.games, "game"), state.event.terms
+    setting = style.setting(terms.rules, terms.handicap)
     if isinstance(event, Match):
         return f"{' against '.join(event.players)}: {games}, {setting}"
     most = " at most" if state.may_end_early else ""

@@ -156,10 +156,9 @@ class _PlainGame:
         front = {"": self._wait, "help": self._help, "board": self._show}
         self.commands = CommandReader(session, front, "Type y" if asks else "")
         now = session.snapshot()
-        stones = f", {now.handicap} handicap stones" if now.handicap else ""
         unrated = f" It is unrated: {now.unrated}." if now.unrated else ""
         players = f"{now.names[0]} (Black) against {now.names[1]} (White)"
-        self.print_line(f"Game {now.id}: {players}, {style.setting(now.record.rules)}{stones}.{unrated}")
+        self.print_line(f"Game {now.id}: {players}, {style.setting(now.record.rules, now.handicap)}.{unrated}")
         opening = now.record.opening
         is_resumed = any(turn.colour in now.people for turn in now.turns[opening:])
         known = now.turns if is_resumed else now.turns[:opening]

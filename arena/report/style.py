@@ -155,9 +155,10 @@ def rate(games: float | None) -> str:
     return f"{60 * games:.1f} games/min" if games < 0.1 else f"{games:.1f} games/s"
 
 
-def setting(rules: Rules) -> str:
+def setting(rules: Rules, handicap: int = 0) -> str:
     """``9x9, cgos rules, komi 7``."""
-    return f"{rules.size}x{rules.size}, {rules.name} rules, komi {rules.komi:g}"
+    stones = f", {handicap} handicap stones" if handicap else ""
+    return f"{rules.size}x{rules.size}, {rules.name} rules, komi {rules.komi:g}{stones}"
 
 
 def duration(seconds: float | None) -> str:

@@ -279,7 +279,10 @@ def elo_table(found: Ratings | None, pool: Pool | None = None) -> Table:
     from arena.match.standings import rated_places
 
     sheet = standings_table(rated_places(found), found)
-    return sheet if pool is None else replace(sheet, note=f"{pool}: {sheet.note}")
+    if pool is None:
+        return sheet
+    stones = " Elo includes the stones; it says nothing about players who have not met." if pool.handicap else ""
+    return replace(sheet, note=f"{pool}: {sheet.note}{stones}")
 
 
 def games_table(games: Sequence[tuple[int, GameRecord]], total: int) -> Table:
@@ -288,7 +291,8 @@ def games_table(games: Sequence[tuple[int, GameRecord]], total: int) -> Table:
     for number, record in games:
         result, ending = ("?", "") if record.outcome is None else (record.outcome.brief, str(record.outcome.ending))
         ending += f" (unrated: {record.unrated})" if record.unrated else ""
-        rows.append((str(number), record.date, record.black, record.white, result, str(record.length), ending))
+        black = record.black + (f" (+{record.handicap} stones)" if record.handicap else "")
+        rows.append((str(number), record.date, black, record.white, result, str(record.length), ending))
     if not rows:
         return Table((), (), "There are no such games; 'arena games' without options lists all.")
     shown = f"{len(rows)} of {total} games" if len(rows) < total else plural(total, "game")

@@ -91,7 +91,9 @@ def terms(report: EventReport) -> list[tuple[str, str]]:
     plies, number = settings.get("plies"), settings.get("openings")
     sources = [f"the book {settings['book']}"] if "book" in settings else []
     sources += [f"{plies} random moves (seed {settings.get('seed')})"] if plies else []
-    used = f"{number} openings in turn" if number else "a new opening for each pair of games"
+    stones = settings.get("handicap", 0)
+    new = "a new opening for each game" if stones else "a new opening for each pair of games"
+    used = f"{number} openings in turn" if number else new
     openings = (
         f"{', and after its last opening '.join(sources)}; {used}"
         if sources
@@ -105,7 +107,7 @@ def terms(report: EventReport) -> list[tuple[str, str]]:
         played = f"{stored} of {'at most ' if report.kind == 'swiss tournament' else ''}{planned}"
     lines = [
         ("Event", f"{report.event}, a {report.kind} created on {report.created[:10]}"),
-        ("Rules", f"{style.setting(rules)}{points}, at most {rules.move_limit} moves"),
+        ("Rules", f"{style.setting(rules, stones)}{points}, at most {rules.move_limit} moves"),
         ("Openings", openings),
         ("Limits", "; ".join(limits) or "none"),
         ("Early end", ends),
@@ -161,9 +163,10 @@ def strength(report: Standings) -> Iterator[tuple[str, str]]:
     if is_accepted and (comparison.elo.low is None or comparison.elo.low < 0):
         yield "", "The test tells which hypothesis the games favour; the interval has all differences that they allow."
     yield "Score", f"{style.score(tally.results())}, {style.per_cent(tally.results().share)}"
-    colours = ((colour.name.title(), tally.results(colour=colour)) for colour in Colour)
+    colours = [(colour.name.title(), tally.results(colour=colour)) for colour in Colour]
+    is_swapped = colours[0][1].games > 0  # else the second player has handicap stones
     parts = (f"as {name} {style.score(counts)} ({style.per_cent(counts.share)})" for name, counts in colours)
-    yield "By colour", ", ".join(parts)
+    yield "By colour", ", ".join(parts) if is_swapped else f"always White; {tally.second} has handicap stones as Black"
     if comparison.normalised is not None:
         normalised = comparison.normalised
         has_interval = report.is_final and normalised.is_bounded
@@ -171,7 +174,8 @@ def strength(report: Standings) -> Iterator[tuple[str, str]]:
         yield "Normalised", f"{nelo}: Elo divided by the spread of results"
     points = ("0", "1/2", "1", "1 1/2", "2")
     pairs = ", ".join(f"{word}: {count}" for word, count in zip(points, tally.counts, strict=True))
-    yield "Pairs", f"{pairs} (points of {tally.first}: number of pairs)"
+    if is_swapped:
+        yield "Pairs", f"{pairs} (points of {tally.first}: number of pairs)"
     if test is None and report.planned is not None and tally.games < report.planned:
         count = f"{tally.games} of {plural(report.planned, 'game')}"
         yield "Unfinished", f"{count}: short games end first, so the score may favour the side that wins quickly"

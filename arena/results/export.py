@@ -117,7 +117,7 @@ def _game_fields(record: GameRecord) -> Row:
     names = ("id", "event", "date", "black", "white", "black_seconds", "white_seconds", "reason")
     rules, outcome = record.rules, record.outcome
     result, ending = ("", None) if outcome is None else (outcome.sgf, str(outcome.ending))
-    terms = {"size": rules.size, "komi": rules.komi, "rules": rules.name}
+    terms = {"size": rules.size, "komi": rules.komi, "rules": rules.name, "handicap": record.handicap}
     return {**{name: getattr(record, name) for name in names}, **terms, "result": result, "ending": ending}
 
 
@@ -138,9 +138,10 @@ def game_line(record: GameRecord, number: int) -> str:
     return json_line("game", {**_game_fields(record), **{name: getattr(record, name) for name in names}, **more})
 
 
-GAME_COLUMNS = (
-    "id event date black white size komi rules result ending moves black_seconds white_seconds reason adjudged".split()
-)
+GAME_COLUMNS = [
+    *"id event date black white size komi rules handicap result ending".split(),
+    *"moves black_seconds white_seconds reason adjudged".split(),
+]
 
 
 def write_games_csv(games: Iterable[GameRecord], path: Path) -> None:
@@ -195,6 +196,7 @@ def report_line(report: EventReport) -> str:
         "size": report.rules.size,
         "rules": report.rules.name,
         "komi": report.rules.komi,
+        "handicap": report.settings.get("handicap", 0),
         "games": report.stored,
         "counted": report.games,
         "planned": report.planned,

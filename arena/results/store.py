@@ -310,12 +310,12 @@ class Store:
         return [str(name) for (name,) in self._all("SELECT black FROM games UNION SELECT white FROM games")]
 
     def pools(self) -> list[Pool]:
-        """The pools of games that may be rated together, the largest first."""
+        """The pools of games that may be rated together, the largest first, those with handicap stones last."""
         query = f"""
             SELECT count(*) AS games, rules, setup, size, komi, json_extract(rules, '$.name'),
                 coalesce(json_array_length(setup, '$[0]'), 0)
             FROM games WHERE black_score IS NOT NULL AND {_RATED}
-            GROUP BY rules, setup ORDER BY games DESC, rules, setup
+            GROUP BY rules, setup ORDER BY setup IS NOT NULL, games DESC, rules, setup
         """
         return [Pool(*row) for row in self._all(query)]
 

@@ -239,7 +239,7 @@ class PlayApp(BoardApp):
 
     def words(self) -> tuple[Text, Sequence[RenderableType | None], Text]:
         now, size, owned = self.snapshot, self.snapshot.size, self._ownership
-        title = style.setting(now.record.rules) + (f", handicap {now.handicap}" if now.handicap else "")
+        title = style.setting(now.record.rules, now.handicap)
         title += f", unrated: {now.unrated}" if now.unrated else ""
         last = f"move {now.turns[-1].number}: {move_words(now.turns[-1], size)}" if now.turns else "No move yet."
         waits = ["looking for a hint ..."] * now.advising + ["estimating the score ..."] * now.estimating

@@ -86,7 +86,7 @@ def record_of(
 ) -> GameRecord:
     """A game of at most 20 random moves after its opening, of a pairing or its place in the event, that ended so."""
     pairing = game if isinstance(game, Pairing) else pairings_of(event)[game]
-    played = Game(event.terms.rules)
+    played = Game(event.terms.rules, black=pairing.stones)
     for move in pairing.opening:
         played.play(move)
     dice = random.Random(pairing.id if seed is None else str(seed))

@@ -36,7 +36,6 @@ def stored(draw: st.DrawFn) -> list[GameRecord]:
     for number in range(1, draw(st.integers(0, 30)) + 1):
         winner, ending = draw(st.sampled_from([BLACK, WHITE, None])), draw(st.sampled_from(ENDINGS))
         moves = draw(st.sampled_from([(0, 1, 2), (0, 1, 3), (0, 8, 80), (0, 1, *divmod(number, 81))]))
-        black, white = BOTH[(number - 1) % 2]
         outcome = Outcome(winner, ending if winner is not None else Ending.MOVE_LIMIT)
         change: dict[str, Any] = {
             "opening": draw(st.integers(0, len(moves))),
@@ -44,6 +43,7 @@ def stored(draw: st.DrawFn) -> list[GameRecord]:
             "adjudged": draw(st.sampled_from([None, None, BLACK, WHITE])),
             "black_seconds": draw(st.floats(0, 10)),
         }
+        black, white = BOTH[1 if change["first"] is WHITE else (number - 1) % 2]  # White begins after handicap stones
         record = GameRecord(Rules(), moves, outcome, event="match-1", id=f"match-1/{number:05d}", **change)
         record = replace(record, black=black, white=white, date=f"day {number}", white_seconds=0.3)
         records.append(replace(record, outcome=None) if draw(st.integers(0, 30)) == 30 else record)
