@@ -165,22 +165,16 @@ def phase_of(board):
 
 
 @inlined
-def measure_group(board, head):
-    """What is known of a group, in one number: liberties | the first << 8 | the second << 20 | stones << 32; of one
-    with 3 liberties or more just 3."""
-    if board.liberties[U(head)] > 8:  # one point is at most 4 of them
-        return np.int64(3)
-    count, first, second, stones = first_liberties(board, head, 3)
-    return count if count == 3 else count | first << 8 | second << 20 | stones << 32
-
-
-@inlined
 def measure_groups(board, groups):
-    """Write what is known of every group to ``groups`` (CELLS,) int64, at its head."""
+    """Write what is known of every group to ``groups`` (CELLS,) int64, at its head: liberties | the first << 8 | the
+    second << 20 | stones << 32; of one with 3 liberties or more just 3."""
     for p in range(WIDTH, WIDTH * (np.int64(board.side) + 1)):
         there = np.int64(board.colour[U(p)])
         if (there == 1 or there == 2) and np.int64(board.head[U(p)]) == p:
-            groups[U(p)] = measure_group(board, p)
+            count = first = second = stones = np.int64(3)
+            if board.liberties[U(p)] <= 8:  # one point is at most 4 of them
+                count, first, second, stones = first_liberties(board, np.int64(p), 3)
+            groups[U(p)] = 3 if count == 3 else count | first << 8 | second << 20 | stones << 32
 
 
 @inlined
@@ -326,104 +320,24 @@ def answer_codes(board, groups, last, captured, colour, points, codes):
 
 
 @inlined
-def _mark_stale(p, stale, waiting):
-    """Note that what is kept of ``p`` is no longer true, for either colour."""
-    for side in range(2):
-        if not stale[U(side), U(p)]:
-            stale[U(side), U(p)] = True
-            waiting[U(side), U(waiting[U(side), 0] + 1)] = p
-            waiting[U(side), 0] += 1
-
-
-@inlined
-def _mark_around_stale(board, p, stale, waiting):
-    for step in AROUND:
-        if board.colour[U(p + step)] == 0:
-            _mark_stale(p + step, stale, waiting)
-
-
-@kernel
-def _mark_liberties_stale(board, head, stale, waiting):
-    stone = head
-    while True:
-        if board.around[U(stone)] & 15:
-            for step in NEIGHBOURS:
-                if board.colour[U(stone + step)] == 0:
-                    _mark_stale(stone + step, stale, waiting)
-        stone = np.int64(board.next[U(stone)])
-        if stone == head:
-            break
-
-
-@kernel
-def _refresh(board, head, groups, was_weak, stale, waiting):
-    """Measure a group anew; its liberties are marked where that matters to them."""
-    groups[U(head)] = group = measure_group(board, head)
-    if group & 7 < 3:
-        _mark_stale(_first(group), stale, waiting)
-        if group & 7 == 2:
-            _mark_stale(_second(group), stale, waiting)
-    elif was_weak:
-        _mark_liberties_stale(board, head, stale, waiting)
-
-
-@inlined
-def place_and_mark(board, p, colour, groups, stale, waiting):
-    """Play ``p``, update ``groups`` and mark every point whose ring, cross or tactics change; returns the captures."""
-    weak = False
-    for step in NEIGHBOURS:
-        if board.colour[U(p + step)] == colour:
-            weak |= groups[U(board.head[U(p + step)])] & 7 < 3
-    before = np.int64(board.empty_count)
-    place(board, p, colour, np.bool_(False))
-    end = np.int64(board.empty_count)
-    captured = end - before + 1
-    _mark_around_stale(board, p, stale, waiting)
-    own = np.int64(board.head[U(p)])
-    _refresh(board, own, groups, weak, stale, waiting)
-    for step in NEIGHBOURS:
-        if board.colour[U(p + step)] == 3 - colour:
-            _refresh(board, np.int64(board.head[U(p + step)]), groups, False, stale, waiting)
-    for i in range(end - captured, end):
-        q = np.int64(board.empties[U(i)])
-        _mark_stale(q, stale, waiting)
-        _mark_around_stale(board, q, stale, waiting)
-        for step in NEIGHBOURS:
-            if board.colour[U(q + step)] == colour:
-                head = np.int64(board.head[U(q + step)])
-                if head != own:
-                    _refresh(board, head, groups, groups[U(head)] & 7 < 3, stale, waiting)
-    if captured and weak:
-        _mark_liberties_stale(board, own, stale, waiting)
-    return captured
-
-
-@kernel
-def local_weight(board, groups, p, colour, factors):
-    """The part of the weight of ``p`` that doesn't depend on the last moves; 0 where ``colour`` doesn't play."""
-    if board.colour[U(p)] != 0:
-        return np.float32(0)
-    factor = factors[U(RING + ring_code(board, p, colour))]
-    if factor == 0:
-        return factor
-    cross, tactics = near_codes(board, groups, p, colour)
-    if cross < 0:
-        return np.float32(0)
-    return factor * factors[U(cross)] * factors[U(tactics)]
-
-
-@inlined
-def weigh_moves(board, groups, colour, last, previous, captured, weights, kept, points, codes, out):
-    """Write the weights of all moves to ``out`` (CELLS,), of the pass at 0. ``kept`` has the ``local_weight``s."""
-    phase = phase_of(board)
+def weigh_moves(board, colour, last, previous, captured, weights, scratch, out):
+    """Write the weights of all moves to ``out`` (CELLS,), of the pass at 0; ``scratch`` is (3, 2 * CELLS) int64."""
+    groups, points, codes = scratch
+    factors, phase = weights.factors, phase_of(board)
     spots, lasts, previouses = weights.spots[U(phase)], weights.lasts[U(last)], weights.previous[U(previous)]
-    for i in range(U(WIDTH), U(WIDTH * (np.int64(board.side) + 1))):
-        out[i] = kept[i] * spots[i] * lasts[i] * previouses[i]
+    measure_groups(board, groups)
+    out[:] = 0
+    for i in range(board.empty_count):
+        p = np.int64(board.empties[U(i)])
+        factor = factors[U(RING + ring_code(board, p, colour))]
+        if factor != 0 and p != board.ko:
+            cross, tactics = near_codes(board, groups, p, colour)
+            if cross >= 0:
+                factor = factor * factors[U(cross)] * factors[U(tactics)]
+                out[U(p)] = factor * spots[U(p)] * lasts[U(p)] * previouses[U(p)]
     for i in range(answer_codes(board, groups, last, captured, colour, points, codes)):
-        out[U(points[i])] *= weights.factors[U(codes[i])]
-    if board.ko:
-        out[U(board.ko)] = 0
-    out[0] = weights.factors[U(PASS + 2 * phase + (last == 0))]
+        out[U(points[i])] *= factors[U(codes[i])]
+    out[0] = factors[U(PASS + 2 * phase + (last == 0))]
 
 
 @inlined
@@ -466,34 +380,18 @@ def draw_move(board, weighed, sums, state):
 def policy_playout(board, colour, last, previous, weights, state):
     """Play until both pass; (Black's margin before komi, moves, state). ``last`` is the point that was just played,
     ``previous`` the one before, 0 for a pass."""
-    groups = np.zeros(CELLS, np.int64)
-    kept = np.zeros((2, CELLS), np.float32)
-    stale = np.zeros((2, CELLS), np.bool_)
-    waiting = np.zeros((2, CELLS + 1), np.int16)  # how many, then the points
-    weighed = np.zeros(CELLS, np.float32)
-    sums = np.empty(32, np.float32)
-    points = np.empty(2 * CELLS, np.int64)
-    codes = np.empty(2 * CELLS, np.int64)
-    measure_groups(board, groups)
-    for i in range(board.empty_count):
-        _mark_stale(np.int64(board.empties[U(i)]), stale, waiting)
+    weighed, sums, scratch = np.zeros(CELLS, np.float32), np.empty(32, np.float32), np.zeros((3, 2 * CELLS), np.int64)
     passes = moves = 0
     captured = np.int64(0)
     limit = 3 * np.int64(board.side) * np.int64(board.side)  # without superko, it might go in circles
     while passes < 2 and moves < limit:
-        side = colour - 1
-        own = kept[U(side)]
-        for i in range(1, waiting[U(side), 0] + 1):
-            p = np.int64(waiting[U(side), U(i)])
-            stale[U(side), U(p)] = False
-            own[U(p)] = local_weight(board, groups, p, colour, weights.factors)
-        waiting[U(side), 0] = 0
-        weigh_moves(board, groups, colour, last, previous, captured, weights, own, points, codes, weighed)
+        weigh_moves(board, colour, last, previous, captured, weights, scratch, weighed)
         chosen, state = draw_move(board, weighed, sums, state)
         captured = np.int64(0)
         if chosen:
-            captured = place_and_mark(board, chosen, colour, groups, stale, waiting)
-            kept[:, U(chosen)] = 0
+            before = np.int64(board.empty_count)
+            place(board, chosen, colour, np.bool_(False))
+            captured = np.int64(board.empty_count) - before + 1
             passes = 0
         else:
             board.ko = 0
@@ -507,16 +405,7 @@ def policy_playout(board, colour, last, previous, weights, state):
 @inlined
 def policy_priors(board, colour, last, previous, weights, out):
     """Write the probabilities of all moves to ``out`` (CELLS,), of the pass at 0, as if nothing had been captured."""
-    groups = np.zeros(CELLS, np.int64)
-    kept = np.zeros(CELLS, np.float32)
-    points = np.empty(2 * CELLS, np.int64)
-    codes = np.empty(2 * CELLS, np.int64)
-    measure_groups(board, groups)
-    for i in range(board.empty_count):
-        p = np.int64(board.empties[U(i)])
-        kept[U(p)] = local_weight(board, groups, p, colour, weights.factors)
-    out[:] = 0
-    weigh_moves(board, groups, colour, last, previous, np.int64(0), weights, kept, points, codes, out)
+    weigh_moves(board, colour, last, previous, np.int64(0), weights, np.zeros((3, 2 * CELLS), np.int64), out)
     out /= out.sum()
 
 
