@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -151,46 +151,6 @@ def pool_of(iteration: int, every: int, size: int = POOL_SIZE) -> list[int]:
     return [0, *others[max(0, len(others) - (size - 1)) :]]
 
 
-# --- The matches ---
-
-
-class PolicyMatches:
-    """PolicyMatches of the averaged net against the first net and bots, always with the same openings, in a thread."""
-
-    def __init__(
-        self, config: Config, run: Run, rules: Rules, start: str, nets: Sequence[TorchEvaluator], thread: Executor
-    ):
-        """``nets`` are the averaged net and the first net, whose name is ``start``."""
-        self._config, self._run, self._rules, self._start = config, run, rules, start
-        self._nets, self._thread = nets, thread
-        self._last: Future[Rating] | None = None
-
-    def begin(self, games: int, bots: Sequence[Player]) -> None:
-        """Begin the matches of the averaged net as it is now, once those before are over. A GPU goes on learning beside
-        them; on a processor they are played at once, so that a resumed run lacks none."""
-        self.wait()
-        self._nets[0].refresh()
-        self._last = self._thread.submit(self._play, games, bots, self._run.step_count)
-        if self._run.device.type == "cpu":
-            self.wait()
-
-    def wait(self) -> Rating | None:
-        """The last match against the first net, once all matches are over."""
-        return None if self._last is None else self._last.result()
-
-    def _play(self, games: int, bots: Sequence[Player], step: int) -> Rating:
-        """A stopped run plays the match against the first net only."""
-        config, (player, first) = self._config, (PolicyBot(net) for net in self._nets)
-        match = RatingMatch(self._rules, games, config.plies, (config.seed, 4, step))
-        rating = Rating.of(step, self._start, match.play(player, first, slots=AT_ONCE))
-        write_rating(self._run.folder, rating)
-        short = RatingMatch(self._rules, min(BOT_GAMES, games), config.plies, (config.seed, 5, step))
-        for bot in bots:
-            if found := short.rate(step, player, bot, lambda: not self._run.stop_asked):
-                write_rating(self._run.folder, found)
-        return rating
-
-
 # --- The run ---
 
 
@@ -236,7 +196,32 @@ def train(
         learner_plays, opponent_plays, *rated = (
             TorchEvaluator(net, encoder, device, config.bf16) for net in (network, opponent, run.averaged, first)
         )
-        matches = PolicyMatches(config, run, rules, start.manifest.name, rated, beside)
+        matches: Future[Rating] | None = None
+
+        def rate(games: int, bots: Sequence[Player], step: int) -> Rating:
+            """Matches of the averaged net against the first net and bots, always with the same openings. A stopped run
+            plays that against the first net only."""
+            player, first = (PolicyBot(net) for net in rated)
+            match = RatingMatch(rules, games, config.plies, (config.seed, 4, step))
+            rating = Rating.of(step, start.manifest.name, match.play(player, first, slots=AT_ONCE))
+            write_rating(run.folder, rating)
+            short = RatingMatch(rules, min(BOT_GAMES, games), config.plies, (config.seed, 5, step))
+            for bot in bots:
+                if found := short.rate(step, player, bot, lambda: not run.stop_asked):
+                    write_rating(run.folder, found)
+            return rating
+
+        def begin_matches(games: int, bots: Sequence[Player]) -> Future[Rating]:
+            """Begin the matches of the averaged net as it is now, once those before are over. A GPU goes on learning
+            beside them; on a processor they are played at once, so that a resumed run lacks none."""
+            if matches is not None:
+                matches.result()
+            rated[0].refresh()
+            begun = beside.submit(rate, games, bots, run.step_count)
+            if device.type == "cpu":
+                begun.result()
+            return begun
+
         at_once, parallel = MICRO_BATCH, Parallelism(min(AT_ONCE, config.games), config.num_workers)
         if device.type != "cpu":
             at_once, parallel = MICRO_BATCH_ON_GPU, parallel._replace(groups=2)
@@ -281,7 +266,7 @@ def train(
                     run.save_snapshot(origin())
                 if run.step_count % config.pool_every == 0:
                     if not run.stop_asked:
-                        matches.begin(config.eval_games, bots)
+                        matches = begin_matches(config.eval_games, bots)
                     write_tensors(pool / f"{run.step_count:06}.pt", dict(network.state_dict()))
                     run.save()  # which won't load who isn't in the pool any more
                     for gone in set(members).difference(pool_of(run.step_count, config.pool_every)):
@@ -291,15 +276,12 @@ def train(
                 on_progress(SelfPlayProgress(run.step_count, figures, run.minutes_left, ratings))
 
             run.save()
-            matches.wait()
+            if matches is not None:
+                matches.result()
             is_done, ratings = run.done >= 1, read_ratings(run.folder, run.step_count)
             is_rated = run.step_count in {rating.iteration for rating in ratings}
-            matches.begin(
-                LAST * config.eval_games if is_done else min(SHORT, LAST * config.eval_games),
-                bots if is_done and not is_rated else (),
-            )
-            last = matches.wait()
-            assert last is not None  # it has begun
+            games_of_last = LAST * config.eval_games if is_done else min(SHORT, LAST * config.eval_games)
+            last = begin_matches(games_of_last, bots if is_done and not is_rated else ()).result()
             metrics = {"iterations": run.step_count, "share_games": last.games, "share_against_start": last.share}
             metrics |= {"share_against_start_low": last.low, "share_against_start_high": last.high}
             if is_done:

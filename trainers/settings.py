@@ -224,7 +224,6 @@ class Zero(Loop):
     DECAY = 0.2
     ownership_weight = 1.5
 
-    sizes: str = setting("", "Curriculum up to --size, all but the last with shares of the budget: 5:0.1,7:0.2,9")
     net: str = setting("arena-4x32", "Net: arena-BLOCKSxCHANNELS")
     encoder: str = inherit(Supervised, "encoder", "")
     visits: int = setting(32, "Visits for a move that is searched in full, which is learned from", 2)

@@ -9,25 +9,24 @@ One process learns on one device; games are played in its threads or on the core
 
 from __future__ import annotations
 
-import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import torch
 
 from arena import CheckpointError, ConfigError
-from arena.go.coords import MAX_SIZE, MIN_SIZE, pass_move
+from arena.go.coords import pass_move
 from arena.go.game import Rules
 from arena.go.planes import Encoder, find_encoder
-from arena.players.player import Player
 from arena.players.registry import Registry
 from bots.alphago import AlphaGo
 from bots.alphago import Config as Search
@@ -41,9 +40,8 @@ from trainers.live_inference import LiveEvaluator
 from trainers.losses import search_loss
 from trainers.processes import join_processes
 from trainers.ratings import STEP, Rating, RatingMatch, SelfPlayProgress, read_ratings, write_rating
-from trainers.records import SplitRule
 from trainers.replay import Replay, encode_searches, make_chunk, searched_games
-from trainers.selfplay import NewGame, Parallelism, PlayedGame, Players, PlayGames, SearchGames, SelfPlayNet
+from trainers.selfplay import NewGame, Parallelism, PlayedGame, Players, SearchGames, SelfPlayNet
 from trainers.settings import ClusterOptions
 from trainers.settings import Zero as Config
 from trainers.slots import SelfPlayParams
@@ -74,22 +72,22 @@ class SelfPlayWeights:
     network: Net
     planes: np.ndarray  # (B, P, n, n): positions by which int8 is scaled
     config: Config
-    size: int
     komi: float  # its mean
 
     def games(self, net: SelfPlayNet, parallel: Parallelism) -> SearchGames:
         """An engine that plays them."""
-        config, points = self.config, self.size**2
+        config, points = self.config, self.config.size**2
         visits = config.visits + 1, config.cheap_search_visits + 1  # with the root's own, which tells nothing of moves
         params = SelfPlayParams(*visits, config.full_search_prob, first_pass=int(FIRST_PASS * points))
         search = params_of(Search(search="gumbel", stop_early=False), puct.PuctParams)
-        return SearchGames(Rules.preset("cgos", self.size, move_limit=2 * points + 38), net, params, search, parallel)
+        return SearchGames(Rules.preset("cgos", config.size, move_limit=2 * points + 38), net, params, search, parallel)
 
     def begin(self, number: int, earlier: Sequence[np.ndarray]) -> NewGame:
         """The game of this number. It may begin with the first moves of one of ``earlier`` games, up to a random one
         before half of it and before the first pass."""
-        random, limit, passing = np.random.default_rng([self.config.seed, number]), self.size**2, pass_move(self.size)
-        stdev = KOMI_STDEV if self.size >= 7 else SMALL_KOMI_STDEV
+        random, size = np.random.default_rng([self.config.seed, number]), self.config.size
+        limit, passing = size**2, pass_move(size)
+        stdev = KOMI_STDEV if size >= 7 else SMALL_KOMI_STDEV
         stdev *= WIDE_KOMI_FACTOR if random.random() < WIDE_KOMI_PROB else 1.0
         komi = min(limit, max(-limit, round(2 * random.normal(self.komi, stdev)) / 2))
         seed, drawn, opening = int(random.integers(2**62)), 0, ()
@@ -134,7 +132,7 @@ def warm_up(latest: SelfPlayWeights, encoder: Encoder, device: torch.device, con
     net.take(latest.network, latest.planes)
     latest = replace(latest, config=replace(config, full_search_prob=1.0))
     games = list(play(latest.games(net, Parallelism(1)), lambda: latest, iter((0,)), lambda: True))
-    searched = searched_games(latest.size, make_chunk(games, latest.size))
+    searched = searched_games(config.size, make_chunk(games, config.size))
     encode_searches(searched, encoder, np.arange(len(searched)), np.zeros(len(searched), np.int64))
 
 
@@ -148,125 +146,16 @@ def check(config: Config, results: Path) -> None:
         raise ConfigError(f"the net {config.net} hasn't all four heads; choose arena-BLOCKSxCHANNELS")
     if config.start:
         start_of(config, results)
-    stages_of(config)
     build(config, results)
-
-
-def stages_of(config: Config) -> list[tuple[int, float]]:
-    """The board sizes of the curriculum in turn, each with the share of the budget at which it ends. Raises
-    ConfigError."""
-    *pairs, last = config.sizes.split(",") if config.sizes else [f"{config.size}"]
-    try:
-        given = [(int(size), float(share)) for size, share in (pair.split(":") for pair in pairs)]
-        sizes, shares = [*(size for size, _ in given), int(last)], [share for _, share in given]
-    except ValueError:
-        sizes, shares = [], []
-    is_right = len({*sizes}) == len(sizes) > 0 and sizes[-1] == config.size and MIN_SIZE <= min(sizes)
-    if not is_right or max(sizes) > MAX_SIZE or min(shares, default=1) <= 0 or sum(shares) >= 1:
-        raise ConfigError(
-            f"sizes = '{config.sizes}': give each size but the last its share of the budget, such as 5:0.1,7:0.2,9; "
-            f"the last is --size {config.size}"
-        )
-    return list(zip(sizes, [*np.cumsum(shares).tolist(), 1.0], strict=True))
 
 
 # --- The run ---
 
 
-class ReplayBuffers:
-    """The games of a run, by board size, and how its games are played now."""
-
-    latest: SelfPlayWeights
-
-    def __init__(self, config: Config, encoder: Encoder, run: Run, copies: bool):
-        """``copies`` says whether ``latest`` gets a copy of the averaged net, on the CPU, instead of the net itself."""
-        self._config, self._encoder, self._run, self._copies = config, encoder, run, copies
-        names = {size: GAMES if size == config.size else f"{GAMES}-{size}x{size}" for size, _ in stages_of(config)}
-        self.of_size = {size: Replay(run.folder / name, size, config.replay_window) for size, name in names.items()}
-
-    def total(self, name: str) -> int:
-        """Games, positions or rows of all sizes."""
-        return sum(getattr(replay, name) for replay in self.of_size.values())
-
-    def planes(self, size: int, count: int) -> np.ndarray:
-        """Planes of positions that were played, (count, P, n, n); of random games before that."""
-        if self.of_size[size].rows:
-            return self.of_size[size].batch(self._config.seed, self._encoder, 1, self._run.step_count, count).planes
-        sample = sample_planes(self._encoder, size)
-        return np.resize(sample, (count, *sample.shape[1:]))
-
-    def refresh(self, size: int) -> SelfPlayWeights:
-        """Set ``latest`` to the averaged weights and a fair mean komi, for the games that begin from now on."""
-        config, averaged = self._config, self._run.averaged
-        komi = config.komi if config.komi is not None and size == config.size else self.of_size[size].margin
-        network = deepcopy(averaged).cpu() if self._copies else averaged
-        self.latest = SelfPlayWeights(network, self.planes(size, SCALED), config, size, komi)
-        return self.latest
-
-    def origin(self, rules: Rules, splits: Sequence[SplitRule]) -> Origin:
-        words = f"{self.total('games')} games of its own search, "
-        words += f"{self.total('rows')} of {self.total('positions')} positions in full"
-        return Origin(self._encoder, rules, words, partial(self.planes, self._config.size), splits)
-
-
-class SnapshotMatches:
-    """SnapshotMatches of snapshots with bots, and with the snapshot before, as bots are soon outgrown; in a thread."""
-
-    def __init__(self, config: Config, run: Run, rules: Rules, opponents: Sequence[Player], thread: Executor):
-        self._config, self._run, self._rules, self._opponents = config, run, rules, opponents
-        self._thread, self._last, self._is_cancelled = thread, Future[None](), False
-        self._last.set_result(None)
-        self._before: tuple[int, AlphaGo] | None = None  # the last snapshot that played, and its step
-        for rating in read_ratings(run.folder, run.step_count)[-1:]:
-            with suppress(CheckpointError):
-                snapshot = run.saved.with_name(f"{config.name}-step{rating.iteration}")
-                self._before = rating.iteration, self._player_of(snapshot)
-
-    def _player_of(self, snapshot: Path) -> AlphaGo:
-        """A snapshot with the search and the precision of the games."""
-        precision = "bf16" if self._run.device.type != "cpu" and self._config.bf16 else "auto"
-        return AlphaGo(Search(str(snapshot), search="gumbel", visits=EVAL_VISITS, precision=precision))
-
-    def begin(self, snapshot: Path) -> None:
-        """Begin the matches of a snapshot, unless those of an earlier one still go on."""
-        if self._opponents and self._last.done():
-            self.wait()
-            player, step = self._player_of(snapshot), self._run.step_count
-            self._last = self._thread.submit(self._play, player, step, self._before)
-            self._before = step, player
-
-    def wait(self) -> None:
-        """Wait for the matches. Raises what one raised."""
-        self._last.result()
-
-    def cancel(self) -> None:
-        self._is_cancelled = True
-
-    def _goes_on(self) -> bool:
-        return not (self._run.stop_asked or self._is_cancelled)
-
-    def _play(self, player: AlphaGo, step: int, before: tuple[int, AlphaGo] | None) -> None:
-        config, folder = self._config, self._run.folder
-        match = RatingMatch(self._rules, config.eval_games, PLIES, (config.seed, step))
-        for opponent in self._opponents:
-            if found := match.rate(step, player, opponent, self._goes_on):
-                write_rating(folder, found)
-        if before is not None and before[0] < step:
-            points = match.play(player, before[1], slots=config.eval_games, goes_on=self._goes_on)
-            if len(points) == config.eval_games:
-                write_rating(folder, Rating.of(step, f"{STEP} {before[0]}", points))
-
-
-def has_budget(run: Run, end: float) -> bool:
-    """Whether less than the share ``end`` of the budget is spent, and nobody asked to stop."""
-    run.count_minutes()
-    return run.done < end and not run.stop_asked
-
-
-def learn(run: Run, config: Config, replay: Replay, encoder: Encoder, new_rows: int) -> float:
-    """As many steps as the ``new_rows`` of the run allow, but no more than those of two rounds; rows a second."""
+def learn(run: Run, config: Config, replay: Replay, encoder: Encoder) -> float:
+    """As many steps as the new rows of the run allow, but no more than those of two rounds; rows a second."""
     began, rows, batch = time.monotonic(), run.rows, config.batch_size
-    due = min(config.replay_ratio * new_rows - rows, 2 * config.replay_ratio * ROUND_BATCHES * batch)
+    due = min(config.replay_ratio * replay.rows - rows, 2 * config.replay_ratio * ROUND_BATCHES * batch)
     steps = int(due) // batch if replay.rows else 0
     make = partial(replay.batch, config.seed, encoder, config.num_workers)
     with prefetch(make, range(rows, rows + steps * batch, batch), batch, run.device) as ahead:
@@ -297,80 +186,133 @@ def train(
         nodes = stack.enter_context(SelfPlayNodes(cluster, rules)) if cluster else None
         beside = stack.enter_context(ThreadPoolExecutor(1, "matches"))
         run = stack.enter_context(Run(build(config, results).to(device).train(), config, results))
-        buffers = ReplayBuffers(config, encoder, run, copies=nodes is not None)
+        replay = Replay(run.folder / GAMES, config.size, config.replay_window)
         run.restore()
-        run.games = buffers.total("games")
-        matches = SnapshotMatches(config, run, rules, opponents, beside)
-        stack.callback(matches.cancel)
-        if nodes is None:
-            warm_up(buffers.refresh(stages_of(config)[0][0]), encoder, device, config)
-        while not run.is_over and not run.stop_asked:
-            # Begin to play on the board size of this stage
-            size, end = next(stage for stage in stages_of(config) if run.done < stage[1])
-            replay, net = buffers.of_size[size], LiveEvaluator(encoder, device, config.bf16)
-            latest = buffers.refresh(size)
-            numbers = range(run.games, math.ceil(end * config.max_games) if config.max_games else run.games + MANY)
-            engines, slots = list[PlayGames](), config.parallel_games
+        run.games = replay.games
+        net = LiveEvaluator(encoder, device, config.bf16)
+        ended = Event()
+        stack.callback(ended.set)
+
+        # What is played now
+
+        def planes(count: int) -> np.ndarray:
+            """Planes of positions that were played, (count, P, n, n); of random games before that."""
+            if replay.rows:
+                return replay.batch(config.seed, encoder, 1, run.step_count, count).planes
+            return np.resize(sample := sample_planes(encoder, config.size), (count, *sample.shape[1:]))
+
+        def refresh() -> SelfPlayWeights:
+            """The averaged weights and a fair mean komi, for the games that begin from now on."""
+            network = run.averaged if nodes is None else deepcopy(run.averaged).cpu()
+            komi = replay.margin if config.komi is None else config.komi
+            found = SelfPlayWeights(network, planes(SCALED), config, komi)
             if nodes is None:
-                net.take(latest.network, latest.planes)
-                parallels, left = Parallelism.of(device.type != "cpu", slots, config.num_workers), iter(numbers)
-                engines = [partial(play, latest.games(net, one), lambda: buffers.latest, left) for one in parallels]
-            else:
-                work = partial(play_there, slots, encoder.name)
-                engines = [partial(nodes.play, work, deque(numbers), RANGE * slots, lambda: buffers.latest)]
+                net.take(found.network, found.planes)
+            return found
 
-            with Players(engines, NICE_INCREMENT) as players:
-                while has_budget(run, end):
-                    # Take the games of a round
-                    began = time.monotonic()
-                    played = players.take(ROUND_BATCHES * config.batch_size, partial(has_budget, run, end))
-                    replay.add(played)
-                    run.games = buffers.total("games")
-                    if run.stop_asked or not played:
-                        break
+        def goes_on() -> bool:
+            run.count_minutes()
+            return run.done < 1 and not run.stop_asked
 
-                    # Learn from the latest games, and give the players what was learned
-                    learned_per_second = learn(run, config, replay, encoder, buffers.total("rows"))
-                    latest = buffers.refresh(size)
-                    if nodes is None:
-                        net.take(latest.network, latest.planes)
+        def origin() -> Origin:
+            words = f"{replay.games} games of its own search, {replay.rows} of {replay.positions} positions in full"
+            return Origin(encoder, rules, words, planes, splits)
 
-                    # Log, save and measure
-                    figures = {
-                        "games_per_second": len(played) / (time.monotonic() - began),
-                        "length": float(np.mean([len(game.moves) for game in played])),
-                        "black": float(np.mean([np.sign(game.margin) / 2 + 0.5 for game in played])),
-                        "size": size,
-                        "games": run.games,
-                        "positions": buffers.total("positions"),
-                        "new_rows": buffers.total("rows"),
-                        "komi": latest.komi,
-                        "int8": float(net.is_int8),
-                        "learned_per_second": learned_per_second,
-                        **run.figures(),
-                    }
-                    run.log(**figures)
-                    run.save_when_due()
-                    if run.step_count and run.snapshot_is_due():
-                        matches.begin(run.save_snapshot(buffers.origin(rules, splits), calibrates=net.is_int8))
-                    ratings = read_ratings(run.folder, run.step_count)
-                    on_progress(SelfPlayProgress(run.step_count, figures, run.minutes_left, ratings))
-            replay.add(players.rest())
-            run.games = buffers.total("games")
+        # Matches of snapshots with bots, and with the snapshot before, as bots are soon outgrown
+
+        def player_of(snapshot: Path) -> AlphaGo:
+            """A snapshot with the search and the precision of the games."""
+            precision = "bf16" if device.type != "cpu" and config.bf16 else "auto"
+            return AlphaGo(Search(str(snapshot), search="gumbel", visits=EVAL_VISITS, precision=precision))
+
+        def rate(player: AlphaGo, step: int, before: tuple[int, AlphaGo] | None) -> None:
+            def go_on() -> bool:
+                return not (run.stop_asked or ended.is_set())
+
+            match = RatingMatch(rules, config.eval_games, PLIES, (config.seed, step))
+            for opponent in opponents:
+                if found := match.rate(step, player, opponent, go_on):
+                    write_rating(run.folder, found)
+            if before is not None and before[0] < step:
+                points = match.play(player, before[1], slots=config.eval_games, goes_on=go_on)
+                if len(points) == config.eval_games:
+                    write_rating(run.folder, Rating.of(step, f"{STEP} {before[0]}", points))
+
+        matches, before = Future[None](), None
+        matches.set_result(None)
+        for rating in read_ratings(run.folder, run.step_count)[-1:]:
+            with suppress(CheckpointError):
+                step = rating.iteration
+                before = step, player_of(run.saved.with_name(f"{config.name}-step{step}"))
+
+        def save_snapshot(calibrates: bool) -> None:
+            """Save a snapshot, and begin its matches, unless those of an earlier one still go on."""
+            nonlocal matches, before
+            snapshot = run.save_snapshot(origin(), calibrates=calibrates)
+            if opponents and matches.done():
+                matches.result()  # raises what one raised
+                matches = beside.submit(rate, player := player_of(snapshot), run.step_count, before)
+                before = run.step_count, player
+
+        latest = refresh()
+        if nodes is None:
+            warm_up(latest, encoder, device, config)
+        numbers, slots = range(run.games, config.max_games or run.games + MANY), config.parallel_games
+        if nodes is None:
+            parallels, left = Parallelism.of(device.type != "cpu", slots, config.num_workers), iter(numbers)
+            engines = [partial(play, latest.games(net, one), lambda: latest, left) for one in parallels]
+        else:
+            work = partial(play_there, slots, encoder.name)
+            engines = [partial(nodes.play, work, deque(numbers), RANGE * slots, lambda: latest)]
+
+        with Players(engines, NICE_INCREMENT) as players:
+            while goes_on():
+                # Take the games of a round
+                began = time.monotonic()
+                played = players.take(ROUND_BATCHES * config.batch_size, goes_on)
+                replay.add(played)
+                run.games = replay.games
+                if run.stop_asked or not played:
+                    break
+
+                # Learn from the latest games, and give the players what was learned
+                learned_per_second = learn(run, config, replay, encoder)
+                latest = refresh()
+
+                # Log, save and measure
+                figures = {
+                    "games_per_second": len(played) / (time.monotonic() - began),
+                    "length": float(np.mean([len(game.moves) for game in played])),
+                    "black": float(np.mean([np.sign(game.margin) / 2 + 0.5 for game in played])),
+                    "size": config.size,
+                    "games": run.games,
+                    "positions": replay.positions,
+                    "new_rows": replay.rows,
+                    "komi": latest.komi,
+                    "int8": float(net.is_int8),
+                    "learned_per_second": learned_per_second,
+                    **run.figures(),
+                }
+                run.log(**figures)
+                run.save_when_due()
+                if run.step_count and run.snapshot_is_due():
+                    save_snapshot(net.is_int8)
+                ratings = read_ratings(run.folder, run.step_count)
+                on_progress(SelfPlayProgress(run.step_count, figures, run.minutes_left, ratings))
+        replay.add(players.rest())
+        run.games = replay.games
 
         run.save()
-        rows = buffers.total("rows")
         if not run.rows:
-            played_only = f"{config.name}: nothing was learned, as {run.games} games gave {rows} rows"
+            played_only = f"{config.name}: nothing was learned, as {run.games} games gave {replay.rows} rows"
             raise ConfigError(f"{played_only} for batches of {config.batch_size}; resume it with a larger budget")
-        metrics: dict[str, float] = {"games": run.games, "positions": buffers.total("positions")}
-        origin = buffers.origin(rules, splits)
+        metrics: dict[str, float] = {"games": run.games, "positions": replay.positions}
         if run.done >= 1 and not run.stop_asked:
-            matches.wait()
+            matches.result()
             if opponents:
-                matches.begin(run.save_snapshot(origin, calibrates=True))
-                matches.wait()
+                save_snapshot(calibrates=True)
+                matches.result()
             last = [each for each in read_ratings(run.folder, run.step_count) if each.iteration == run.step_count]
             metrics |= {f"share_against_{each.against.replace(' ', '_')}": each.share for each in last}
             forget_snapshots(run.saved)
-        return run.save_checkpoint(origin, metrics)
+        return run.save_checkpoint(origin(), metrics)

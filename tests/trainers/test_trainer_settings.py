@@ -66,8 +66,6 @@ def test_no_trainer_refuses_the_start_that_is_its_own_default(preset: str, tmp_p
         ("rl", {"max_iterations": None}, "give max_minutes or max_iterations"),
         ("rl", {"eval_opponents": ("nobody",)}, "nobody"),
         ("zero", {"max_games": None, "max_minutes": None}, "needs an end"),
-        ("zero", {"sizes": "5,x"}, "give each size but the last its share"),
-        ("zero", {"sizes": "7:0.5,7:0.1,5"}, "give each size but the last its share"),
         ("zero", {"net": "gocnn-5x64"}, "choose arena-"),
         ("zero", {"start": "sl-9x9"}, "sl-9x9"),
     ],

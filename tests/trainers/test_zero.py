@@ -1,6 +1,5 @@
 """Learning from one's own searches: the games, the nets that play while they learn, and what a run promises."""
 
-import json
 import signal
 import subprocess
 import sys
@@ -35,7 +34,7 @@ from trainers.live_inference import LiveEvaluator, evaluate_with
 from trainers.ratings import Rating, RatingMatch, SelfPlayProgress, read_ratings
 from trainers.replay import Replay
 from trainers.selfplay import Parallelism, PlayedGame, Players
-from trainers.settings import METRICS_FILE, PRESETS
+from trainers.settings import PRESETS
 from trainers.settings import Zero as Config
 from trainers.train import Run
 
@@ -56,7 +55,7 @@ def config_of(**changed: object) -> Config:
 
 def latest_of(config: Config, komi: float) -> zero.SelfPlayWeights:
     network = named_network("arena-2x16", ENCODER.planes, SIZE).eval()
-    return zero.SelfPlayWeights(network, sample_planes(ENCODER, SIZE), config, SIZE, komi)
+    return zero.SelfPlayWeights(network, sample_planes(ENCODER, SIZE), config, komi)
 
 
 def play(config: Config, komi: float, rows: int) -> list[PlayedGame]:
@@ -193,27 +192,6 @@ def test_a_run_ends_and_goes_on_and_its_net_plays(tmp_path: Path) -> None:
     assert rounds[0].figures["games"] > 24 and rounds[0].step >= steps
     bot = registry.resolve("alphago:checkpoint=z,search=gumbel,visits=4").build()
     assert bot.choose(Game(Rules.preset("cgos", SIZE), seed=1), Limits()).visits
-
-
-def test_a_curriculum_goes_through_its_sizes_and_is_resumed_within_it(tmp_path: Path, unexported: None) -> None:
-    stages = zero.stages_of(config_of(size=9, sizes="5:0.1,7:0.2,9"))
-    assert stages == [(5, pytest.approx(0.1)), (7, pytest.approx(0.3)), (9, 1.0)]
-
-    def games(count: int, watch: Callable[[SelfPlayProgress], None] = lambda _: None) -> tuple[int, int]:
-        """How many there are on the small board and on the large one after a run of so many."""
-        config = config_of(size=6, sizes="5:0.5,6", eval_opponents=(), batch_size=4, max_games=count)
-        zero.train(config, tmp_path, Registry(), watch)
-        folder = tmp_path / "training" / "z"
-        return Replay(folder / "games-5x5", 5, 10_000).games, Replay(folder / "games", 6, 10_000).games
-
-    small, large = games(10_000, lambda _: signal.raise_signal(signal.SIGTERM))
-    assert small and not large
-    half = small + 8
-    assert games(2 * half) == (half, half)
-    metrics = [json.loads(line) for line in (tmp_path / "training" / "z" / METRICS_FILE).read_text().splitlines()]
-    sizes = [line["size"] for line in metrics]
-    assert sizes == sorted(sizes) and {*sizes} == {5, 6}
-    assert Checkpoint.open(tmp_path / "checkpoints" / "z").manifest.size == 6
 
 
 def test_a_run_that_learned_nothing_fails_and_keeps_its_games(tmp_path: Path) -> None:
