@@ -118,13 +118,14 @@ def make_private(folder: Path) -> None:
         missing.mkdir(mode=0o700, exist_ok=True)
 
 
-def lock(path: Path) -> IO[bytes]:
+def lock(path: Path, waits: bool = False) -> IO[bytes]:
     """Lock a file and return it open; the lock ends when it is closed, or with the process. Missing folders are made.
-    Raises BlockingIOError when another process has the lock, and other OSErrors when the file can't be locked."""
+    Raises BlockingIOError when another process has the lock, unless it ``waits``; other OSErrors when the file can't be
+    locked."""
     make_private(path.parent)
     file = open_regular(path, os.O_RDWR | os.O_CREAT)
-    lock_file(file)
-    return file if os.fstat(file.fileno()).st_nlink else lock(path)  # its last owner has just removed the file
+    lock_file(file, waits)
+    return file if os.fstat(file.fileno()).st_nlink else lock(path, waits)  # its last owner has just removed the file
 
 
 def lock_file(file: IO[bytes], waits: bool = False) -> None:

@@ -14,12 +14,11 @@ import struct
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
-from time import sleep
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 from zlib import compress, decompress
 from zlib import error as ZlibError
@@ -37,87 +36,58 @@ if TYPE_CHECKING:  # pulls in the compiler, without which players and results ar
     from arena.go.game import Rules
 
 T = TypeVar("T")
-Row = dict[str, Any]
 
 SCHEMA = 1
 _APPLICATION = 0x41524E41  # "ARNA" in the file's header, so that no other program's database is taken for results
 STORE_LOCK_SECONDS = 10.0  # seconds to wait for a program that holds the file for a moment, such as a backup
-WRITER_POLL_SECONDS = 0.2  # seconds between two tries to become the writer
 
 GAMES_AT_ONCE = 1_000  # games that ``game_summaries`` reads at a time
 
+# What a record and its row have under the same name and in the same form.
+_TEXTS = (
+    "id event black white black_player white_player black_rank white_rank reason fault_details date unrated".split()
+)
+_LATER = ("continued", "restarted", "black_late", "white_late")  # of which results of earlier versions have none
+_NUMBERS = ("opening", "black_seconds", "white_seconds", *_LATER)
+_RESULT = ("first", "adjudged", "winner", "ending", "margin")
+
 _CREATE = (
-    """
+    f"""
     CREATE TABLE games (
-        seq           INTEGER PRIMARY KEY AUTOINCREMENT,  -- the order of arrival, never used twice
-        id            TEXT NOT NULL UNIQUE,
-        event         TEXT NOT NULL,
-        black         TEXT NOT NULL,
-        white         TEXT NOT NULL,
-        black_player  TEXT NOT NULL,
-        white_player  TEXT NOT NULL,
-        black_rank    TEXT NOT NULL,
-        white_rank    TEXT NOT NULL,
-        size          INTEGER NOT NULL,
-        komi          REAL NOT NULL,
-        rules         TEXT NOT NULL,     -- JSON
-        setup         TEXT,              -- JSON: Black's points, White's; NULL for an empty board
-        first         INTEGER NOT NULL,  -- 1 Black, 2 White
-        moves         BLOB NOT NULL,     -- little-endian uint16 each
-        opening       INTEGER NOT NULL,
-        seed          TEXT NOT NULL,     -- decimal; 64 bits without a sign don't fit an INTEGER
-        winner        INTEGER,           -- 1 Black, 2 White, NULL for a draw or an unknown outcome
-        ending        TEXT,              -- NULL for an unknown outcome
-        margin        REAL,              -- Black's
-        black_score   REAL,              -- 1, 1/2 or 0; NULL for an unknown outcome
-        reason        TEXT NOT NULL,
-        fault_details TEXT NOT NULL,
-        adjudged      INTEGER,           -- 1 Black, 2 White, NULL where nothing was adjudicated
-        black_seconds REAL NOT NULL,
-        white_seconds REAL NOT NULL,
-        date          TEXT NOT NULL,
-        unrated       TEXT NOT NULL DEFAULT '',  -- why the game doesn't count for ratings; empty where it does
-        arena         TEXT NOT NULL DEFAULT '',  -- the version of arena that stored it
-        continued     INTEGER NOT NULL DEFAULT 0,  -- how often it went on after an interruption
-        restarted     INTEGER NOT NULL DEFAULT 0,  -- how often it began again
-        black_late    INTEGER NOT NULL DEFAULT 0,  -- Black's moves that took much longer than their limit
-        white_late    INTEGER NOT NULL DEFAULT 0,
-        stats         BLOB               -- of each move, see _pack; NULL where nothing is known of any
+        seq         INTEGER PRIMARY KEY AUTOINCREMENT,  -- the order of arrival, never used twice
+        {" TEXT NOT NULL, ".join(_TEXTS)} TEXT NOT NULL,
+        size        INTEGER NOT NULL,
+        komi        REAL NOT NULL,
+        rules       TEXT NOT NULL,     -- JSON
+        setup       TEXT,              -- JSON: Black's points, White's; NULL for an empty board
+        first       INTEGER NOT NULL,  -- 1 Black, 2 White
+        moves       BLOB NOT NULL,     -- little-endian uint16 each
+        opening     INTEGER NOT NULL,
+        seed        TEXT NOT NULL,     -- decimal; 64 bits without a sign don't fit an INTEGER
+        winner      INTEGER,           -- 1 Black, 2 White, NULL for a draw or an unknown outcome
+        ending      TEXT,              -- NULL for an unknown outcome
+        margin      REAL,              -- Black's
+        black_score REAL,              -- 1, 1/2 or 0; NULL for an unknown outcome
+        adjudged    INTEGER,           -- 1 Black, 2 White, NULL where nothing was adjudicated
+        black_seconds REAL NOT NULL, white_seconds REAL NOT NULL,
+        arena       TEXT NOT NULL,     -- the version of arena that stored it
+        {" INTEGER NOT NULL DEFAULT 0, ".join(_LATER)} INTEGER NOT NULL DEFAULT 0,
+        stats       BLOB,              -- of each move, see _pack; NULL where nothing is known of any
+        UNIQUE (id)
     ) STRICT
     """,
     "CREATE INDEX games_of_event ON games (event)",  # and in it, in the order of arrival
-    """
-    CREATE TABLE events (
-        id       TEXT PRIMARY KEY,
-        created  TEXT NOT NULL,
-        settings TEXT NOT NULL,  -- JSON
-        plan     TEXT NOT NULL DEFAULT ''
-    ) STRICT
-    """,
-    """
-    CREATE TABLE players (
-        identity TEXT PRIMARY KEY,
-        player   TEXT NOT NULL  -- JSON
-    ) STRICT
-    """,
+    "CREATE TABLE events (id TEXT PRIMARY KEY, created TEXT NOT NULL, settings TEXT NOT NULL, plan TEXT NOT NULL)",
+    "CREATE TABLE players (identity TEXT PRIMARY KEY, player TEXT NOT NULL)",
     f"PRAGMA application_id = {_APPLICATION}",
     f"PRAGMA user_version = {SCHEMA}",
 )
-
-# Columns of games that results of earlier versions don't have; 0 there.
-_LATER = ("continued", "restarted", "black_late", "white_late")
-_DROPPED = "games.canonical"  # that they have beside
-_RESULT = ("first", "adjudged", "winner", "ending", "margin")
 _SUMMARY = (
     "seq, id, date, black, white, black_player, white_player, length(moves) / 2, opening, black_seconds, "
     f"white_seconds, reason, unrated, {', '.join(_LATER)}, {', '.join(_RESULT)}, size, "
     f"ifnull(substr(moves, 1, 2 * iif(opening > 0, opening, {FIRST_MOVES})), x'')"
 )
 _RATED = "unrated = '' AND black_player <> '' AND white_player <> '' AND black_player <> white_player"  # may be rated
-# What a record and its row have under the same name and in the same form.
-_TEXTS = "id event black white black_player white_player black_rank white_rank".split()
-_TEXTS += "reason fault_details date unrated".split()
-_NUMBERS = ("opening", "black_seconds", "white_seconds", *_LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +135,7 @@ class Store:
 
     def __init__(self, path: Path, connection: sqlite3.Connection, lock: IO[bytes] | None):
         """For ``Store.open``: takes over an open connection and, to write, the lock."""
-        self.path = path
-        self._connection = connection
-        self._lock = lock
+        self.path, self._connection, self._lock = path, connection, lock
         self._file = path.stat()
 
     @classmethod
@@ -185,13 +153,11 @@ class Store:
             raise StoreError(f"{path} is not a file; results are kept in a file")
         if not write and not os.path.exists(path):
             raise StoreError(f"there are no results at {path}; play some games with 'arena match'")
-        lock = _take_lock(path, print_line) if write else None
-        try:
-            return cls(path, _connect(path, write), lock)
-        except BaseException:
-            if lock is not None:
-                lock.close()
-            raise
+        with ExitStack() as opened:
+            lock = opened.enter_context(_take_lock(path, print_line)) if write else None
+            store = cls(path, _connect(path, write), lock)
+            opened.pop_all()
+            return store
 
     def check_place(self) -> None:
         """Raises StoreError when the file was moved, deleted or replaced since it was opened to be written."""
@@ -245,8 +211,8 @@ class Store:
     def game(self, text: str) -> GameRecord:
         """The game of this id, or of the row with this number. Raises StoreError when there is none."""
         number = int(text) if text.isdecimal() and len(text) < 19 else None  # fewer than 2**63
-        for row in self._all("SELECT * FROM games WHERE id = ? OR seq = ?", text, number):
-            return self._record(row)
+        for _, record in self._records("id = :id OR seq = :number", {"id": text, "number": number}):
+            return record
         raise StoreError(f"there is no game '{text}' in {self.path}; 'arena games' lists them")
 
     def number(self, id: str) -> int:
@@ -263,12 +229,17 @@ class Store:
         """At most ``limit`` games in the order of their arrival, or the newest first, read lazily, each with the number
         of its row, which is unique in the file. ``wanted`` are the filters of ``count``."""
         condition, values = _condition(**wanted)
-        order = "DESC" if newest_first else "ASC"
         values["limit"] = -1 if limit is None else max(0, limit)
+        yield from self._records(f"{condition} ORDER BY seq {'DESC' if newest_first else 'ASC'} LIMIT :limit", values)
+
+    def _records(self, condition: str, values: dict[str, Any]) -> Iterator[tuple[int, GameRecord]]:
         with _in_one_line(self.path):
-            query = f"SELECT * FROM games WHERE {condition} ORDER BY seq {order} LIMIT :limit"
-            for row in self._connection.execute(query, values):
-                yield row["seq"], self._record(row)
+            for row in self._connection.execute(f"SELECT * FROM games WHERE {condition}", values):
+                try:
+                    record = _record_from_row(row)
+                except (*DECODE_ERRORS, ConfigError, struct.error, ZlibError, msgspec.MsgspecError) as error:
+                    raise self._damaged(f"game '{row['id']}'", error) from error
+                yield row["seq"], record
 
     def game_summaries(
         self, *, event: str | None = None, pool: Pool | None = None, at_once: int = GAMES_AT_ONCE
@@ -369,9 +340,12 @@ class Store:
 
     def events(self) -> list[StoredEvent]:
         """All events, in the order they were added."""
-        rows = self._all("SELECT * FROM events ORDER BY rowid")
-        settings = [self._decode(f"event '{row['id']}'", row["settings"], dict[str, Any]) for row in rows]
-        return [StoredEvent(**{**dict(row), "settings": each}) for row, each in zip(rows, settings, strict=True)]
+        return [
+            StoredEvent(id, created, self._decode(f"event '{id}'", settings, dict[str, Any]), plan)
+            for id, created, settings, plan in self._all(
+                "SELECT id, created, settings, plan FROM events ORDER BY rowid"
+            )
+        ]
 
     def add_players(self, players: Mapping[str, Player]) -> None:
         """Store players by identity in one transaction; one whose identity is known takes the new name."""
@@ -411,12 +385,6 @@ class Store:
             finally:
                 self._connection.execute("ROLLBACK")
 
-    def _record(self, row: sqlite3.Row) -> GameRecord:
-        try:
-            return _record_from_row(row)
-        except (*DECODE_ERRORS, ConfigError, struct.error, ZlibError, msgspec.MsgspecError) as error:
-            raise self._damaged(f"game '{row['id']}'", error) from error
-
     @contextmanager
     def _transaction(self, patience: float = STORE_LOCK_SECONDS) -> Iterator[None]:
         if self._lock is None:
@@ -440,20 +408,16 @@ class Store:
 
 def _take_lock(path: Path, print_line: Callable[[str], None] | None) -> IO[bytes]:
     """The open lock file; closing it, or the end of the process, releases the lock. Raises StoreError."""
-    has_said = False
-    while True:
-        try:
-            return files.lock(Path(f"{path}.lock"))
-        except BlockingIOError as error:
-            held = f"{path} is being written by another arena"
-            if print_line is None:
-                raise StoreBusy(f"{held}; wait until it ends or stop it") from error
-            if not has_said:
-                print_line(f"{held}; waiting until it ends.")
-            has_said = True
-            sleep(WRITER_POLL_SECONDS)
-        except OSError as error:
-            raise StoreError(f"{path} can't be written ({error.strerror}); use a folder that can be") from error
+    try:
+        return files.lock(Path(f"{path}.lock"))
+    except BlockingIOError as error:
+        held = f"{path} is being written by another arena"
+        if print_line is None:
+            raise StoreBusy(f"{held}; wait until it ends or stop it") from error
+        print_line(f"{held}; waiting until it ends.")
+        return files.lock(Path(f"{path}.lock"), waits=True)
+    except OSError as error:
+        raise StoreError(f"{path} can't be written ({error.strerror}); use a folder that can be") from error
 
 
 def _require_columns(connection: sqlite3.Connection, path: Path, write: bool) -> None:
@@ -466,18 +430,19 @@ def _require_columns(connection: sqlite3.Connection, path: Path, write: bool) ->
         here, there = ({str(name) for (name,) in each.execute(query)} for each in (new, connection))
     later = [name for name in _LATER if f"games.{name}" not in there]
     here -= {f"games.{name}" for name in later}
-    if _DROPPED in there and write:
+    if "games.canonical" in there and write:
         connection.execute("ALTER TABLE games DROP COLUMN canonical")
-    there -= {_DROPPED}
+    there -= {"games.canonical"}
     if changed := ", ".join(sorted(here ^ there)):
-        raise StoreError(
-            f"{path} has other columns ({changed}): another version of arena wrote it, or it was changed; "
-            "use that version, or move the file away"
-        )
+        raise _other_version(path, f"has other columns ({changed})")
     for name in later if write else ():
         connection.execute(f"ALTER TABLE games ADD COLUMN {name} INTEGER NOT NULL DEFAULT 0")
     if later and not write:
         connection.execute(f"CREATE TEMP VIEW games AS SELECT *, 0 AS {', 0 AS '.join(later)} FROM main.games")
+
+
+def _other_version(path: Path, how: str) -> StoreError:
+    return StoreError(f"{path} {how}: another version of arena wrote it; use that version, or move the file away")
 
 
 def _read_only_uri(path: Path) -> str:
@@ -509,10 +474,7 @@ def _connect(path: Path, write: bool) -> sqlite3.Connection:
             if found and ids[0] != _APPLICATION:
                 raise StoreError(f"{path} is another program's database; use another path")
             if found and ids[1] != SCHEMA:
-                raise StoreError(
-                    f"{path} was written by another version of arena (schema {ids[1]}, this one has {SCHEMA}); "
-                    "use that version, or move the file away"
-                )
+                raise _other_version(path, f"has schema {ids[1]}, this one {SCHEMA}")
             if found:
                 _require_columns(connection, path, write)
             if write:
@@ -529,18 +491,6 @@ def _connect(path: Path, write: bool) -> sqlite3.Connection:
         return connection
 
 
-_FAULTS = {
-    sqlite3.SQLITE_FULL: "no room on the disk for {path}; free some, then run the same command again",
-    sqlite3.SQLITE_NOTADB: "{path} is not a database; move it away, then run the same command again",
-    sqlite3.SQLITE_CORRUPT: "{path} is damaged ({error}); move it away or restore it from a copy",
-    sqlite3.SQLITE_BUSY: "another program holds {path}; close it, then run the same command again",
-    sqlite3.SQLITE_CANTOPEN: "{path} can't be used ({error}); its folder has to be there and writable, for reading too",
-    sqlite3.SQLITE_IOERR: "the disk failed with {path} ({error}); check the disk and its free space",
-}
-_FAULT = "{path} can't be used ({error}); if it is damaged, move it away or restore it from a copy"
-_SAME = {sqlite3.SQLITE_LOCKED: sqlite3.SQLITE_BUSY, sqlite3.SQLITE_READONLY: sqlite3.SQLITE_CANTOPEN}
-
-
 @contextmanager
 def _in_one_line(path: Path) -> Iterator[None]:
     """Raise an error of SQLite as a StoreError that names the file and what to do."""
@@ -548,9 +498,12 @@ def _in_one_line(path: Path) -> Iterator[None]:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte of an extended code is its class
-        code = _SAME.get(code, code)
-        kind = StoreBusy if code == sqlite3.SQLITE_BUSY else StoreError
-        raise kind(_one_line(_FAULTS.get(code, _FAULT).format(path=path, error=error))) from error
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise StoreBusy(f"another program holds {path}; close it, then run the same command again") from error
+        if code == sqlite3.SQLITE_FULL:
+            raise StoreError(f"no room on the disk for {path}; free some, then run the same command again") from error
+        advice = "if it is damaged, move it away or restore it from a copy"
+        raise StoreError(_one_line(f"{path} can't be used ({error}); {advice}")) from error
 
 
 def _one_line(text: str) -> str:
@@ -559,7 +512,7 @@ def _one_line(text: str) -> str:
 
 def _condition(
     event: str | None = None, player: str | Sequence[str] = (), endings: Sequence[str] = ()
-) -> tuple[str, Row]:
+) -> tuple[str, dict[str, Any]]:
     """An SQL condition and the values it names."""
     players, among = [player] if isinstance(player, str) else [*player], "IN (SELECT value FROM json_each(:players))"
     conditions = {
@@ -567,27 +520,22 @@ def _condition(
         f"(black {among} OR white {among} OR black_player {among} OR white_player {among})": bool(players),
         "ending IN (SELECT value FROM json_each(:endings))": bool(endings),
     }
-    values = {
-        "event": event,
-        "players": json.dumps(players),
-        "endings": json.dumps([str(ending) for ending in endings]),
-    }
+    values = {"event": event, "players": json.dumps(players), "endings": json.dumps([*map(str, endings)])}
     return " AND ".join(["TRUE", *(text for text, holds in conditions.items() if holds)]), values
 
 
 # --- Rows and records ---
 
 
-def _row_from_record(record: GameRecord) -> Row:
+def _row_from_record(record: GameRecord) -> dict[str, Any]:
     if not record.id:
         raise StoreError(f"a game of '{record.black}' and '{record.white}' has no id; only games of events are stored")
     outcome, size, setup = record.outcome, record.rules.size, [[int(point) for point in own] for own in record.setup]
     if any(not 0 <= move <= size * size for move in (*setup[0], *setup[1], *record.moves)):
         raise StoreError(f"game '{record.id}' can't be stored: it has moves outside its board")
     # lone surrogates, as from an engine's undecodable output, don't cost the game
-    texts = {name: getattr(record, name).encode("utf-8", "backslashreplace").decode() for name in _TEXTS}
     return {
-        **texts,
+        **{name: getattr(record, name).encode("utf-8", "backslashreplace").decode() for name in _TEXTS},
         **{name: getattr(record, name) for name in _NUMBERS},
         "size": size,
         "komi": float(record.rules.komi),
@@ -644,16 +592,10 @@ def _record_from_row(row: sqlite3.Row) -> GameRecord:
     if not all(0 <= move <= rules.size**2 for move in (*black, *white, *moves)):
         raise ValueError("a point outside the board")
     first, adjudged, outcome = _decode_result(*(row[name] for name in _RESULT))
+    same = {name: row[name] for name in (*_TEXTS, *_NUMBERS)}
+    seed, setup = int(row["seed"]), (black, white)
     return GameRecord(
-        rules=rules,
-        moves=moves,
-        outcome=outcome,
-        setup=(black, white),
-        first=first,
-        seed=int(row["seed"]),
-        adjudged=adjudged,
-        facts=facts,
-        **{name: row[name] for name in (*_TEXTS, *_NUMBERS)},
+        rules, moves, outcome, setup=setup, first=first, seed=seed, adjudged=adjudged, facts=facts, **same
     )
 
 

@@ -207,7 +207,7 @@ def test_events_and_players_come_back_in_order_players_may_be_renamed_and_events
     [
         ("", "is not a database"),
         ("CREATE TABLE photos (id INTEGER)", "another program's database"),
-        ("PRAGMA user_version = 99", "was written by another version of arena (schema 99"),
+        ("PRAGMA user_version = 99", "has schema 99, this one 1: another version of arena wrote it"),
         ("ALTER TABLE events ADD mood TEXT", "has other columns (events.mood): another"),
     ],
 )
