@@ -182,6 +182,7 @@ class Run:
         self._rewarm = (0.0, 0.0)  # the share of the budget and the rate at which a longer one was begun
         self._read, self._shown = -math.inf, {"loss": math.nan, "right": math.nan}
         self._logged = -1
+        self._tensorboard: Any = None
         self._signals = stop_signals(self.ask_to_stop)
         make_private(self.folder)
 
@@ -191,6 +192,8 @@ class Run:
 
     def __exit__(self, *_: object) -> None:
         self._signals.__exit__(None, None, None)
+        if self._tensorboard is not None:
+            self._tensorboard.close()
 
     def ask_to_stop(self) -> None:
         """Have the run end after its present step."""
@@ -344,12 +347,19 @@ class Run:
         return {"rows_per_second": rows / max(1e-9, seconds), "waiting": min(1.0, waited / max(1e-9, seconds))}
 
     def log(self, **figures: float) -> None:
-        """Append figures to the log beside the state, JSON a line."""
+        """Append figures to the log beside the state, JSON a line; for TensorBoard, too, where it is installed."""
         given = {name: figure for name, figure in figures.items() if math.isfinite(figure)}  # JSON has no NaN
         rounded = {name: float(f"{figure:.5g}") for name, figure in (given | {"learning_rate": self._rate}).items()}
         line = {"step": self.step_count, "rows": self.rows, "minutes": round(self.seconds / 60, 2), **rounded}
         with (self.folder / METRICS_FILE).open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps(line)}\n")
+        with suppress(ImportError):
+            if self._tensorboard is None:
+                from torch.utils.tensorboard import SummaryWriter
+
+                self._tensorboard = SummaryWriter(self.folder, purge_step=self.step_count)  # those of a resumed run
+            for name, figure in rounded.items():
+                self._tensorboard.add_scalar(name, figure, self.step_count)
         self._logged = self.step_count
 
     # --- Saving ---

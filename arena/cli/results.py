@@ -84,19 +84,22 @@ def report(
     yes: Annotated[bool, Option("--yes", help="Delete without asking.")] = False,
     csv: Annotated[Path | None, Option(metavar="FOLDER", help="Also write all tables as CSV files.")] = None,
     html: Annotated[Path | None, Option(metavar="FILE", help="Also write one HTML page with plots and games.")] = None,
+    training: Annotated[str | None, Option(metavar="NAME", help="Write the page of a training run instead.")] = None,
     as_json: Json = False,
     results: Results = RESULTS,
 ) -> None:
     """Report an event: ratings, endings, times and faults.
 
     EVENT is a match or a tournament (default: the last one), finished or still running. LOS, the likelihood of
-    superiority, is the probability that the row's player is stronger.
+    superiority, is the probability that the row's player is stronger. The page of a training run has its losses,
+    figures of held-out games, and ratings, over its steps.
 
     Examples:
       arena report
       arena report --list
       arena report league --html league.html --csv tables
       arena report league --delete
+      arena report --training mine --html mine.html
     """
     from arena.report.style import Console
     from arena.report.text import event_list, print_report
@@ -111,6 +114,13 @@ def report(
         _delete_event(event, yes, results, console)
         return
     check_outputs(csv, html)
+    if training is not None:
+        from arena.report.training import write_training_page
+
+        if html is None or event is not None or listed or csv or as_json:
+            raise UserError("--training NAME takes --html FILE, and nothing else but --results")
+        print(f"Written to {write_training_page(results / 'training' / training, html)}.")
+        return
     with Store.of(results) as store:
         if listed:
             if event is not None or csv or html:

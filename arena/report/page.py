@@ -42,17 +42,24 @@ def write_page(report: EventReport, games: Sequence[GameRecord], path: Path) -> 
 def render_page(report: EventReport, games: Sequence[GameRecord]) -> str:
     """All that is known of an event: the report, its plots, the players' settings, and ``games`` to step through, the
     last ones of it, the newest first."""
-    pages = Environment(
-        loader=FileSystemLoader(WEB), autoescape=True, undefined=StrictUndefined, finalize=_clean, trim_blocks=True
-    )
-    pages.filters["shorten"] = lambda name: style.shorten(style.redact(name), LONGEST_NAME)
-    return pages.get_template("page.html").render(
+    return render(
         title=title(report),
         terms=terms(report),
         sections=sections(report),
         plots=plots(report) if report.league is not None else None,
         players=_players(report),
         games=games_data(games, report.stored, report.event) if games else "",
+    )
+
+
+def render(**parts: Any) -> str:
+    """A page of these parts."""
+    pages = Environment(
+        loader=FileSystemLoader(WEB), autoescape=True, undefined=StrictUndefined, finalize=_clean, trim_blocks=True
+    )
+    pages.filters["shorten"] = lambda name: style.shorten(style.redact(name), LONGEST_NAME)
+    return pages.get_template("page.html").render(
+        **({"charts": (), "players": None, "games": ""} | parts),
         styles=[Markup((WEB / name).read_text("utf-8").strip()) for name in ("board.min.css", "page.css")],
         scripts=[Markup((WEB / name).read_text("utf-8").strip()) for name in ("board.min.js", "games.js")],
     )
@@ -64,6 +71,8 @@ def plots(report: EventReport) -> dict[str, Any]:
     rated = [(place, place.elo, _ends(place.elo)) for place in report.places if place.elo is not None]
     elo, names = scale_of(report.course), [place.name for place, *_ in rated]
     return {
+        "title": "Elo over the games played",
+        "unit": "games",
         "scale": "" if report.league is None else report.league.scale,
         "rated": rated,
         "has_open_ends": any(None in (elo.low, elo.high) for _, elo, _ in rated),

@@ -11,6 +11,7 @@ import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -458,6 +459,28 @@ def test_damaged_lines_of_a_log_are_dropped(tmp_path: Path) -> None:
     assert b"NaN" not in first and "nothing" not in json.loads(first)
     log.write_bytes(b"garbage\n" + first + b"[1]\n\xff\xfe{}\n{}\n" + second + b'{"step": 2')
     assert begin(tmp_path, max_rows=100).restore() and log.read_bytes() == first + second
+
+
+def test_figures_are_written_for_tensorboard_where_it_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[Any] = []
+
+    class Writer:
+        def __init__(self, folder: Path, purge_step: int) -> None:
+            written.append((folder.name, purge_step))
+
+        def add_scalar(self, *figure: Any) -> None:
+            written.append(figure)
+
+        def close(self) -> None:
+            written.append("closed")
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=Writer))
+    with begin(tmp_path, max_rows=100) as run:
+        run.step(run.network(torch.ones(2, 4)).sum(), 2)
+        run.log(loss=0.25)
+    assert written[0] == (run.folder.name, 1) and ("loss", 0.25, 1) in written and written[-1] == "closed"
 
 
 def test_processes_wait_longer_for_each_other_than_a_test_takes(monkeypatch: pytest.MonkeyPatch) -> None:
