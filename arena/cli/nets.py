@@ -222,7 +222,7 @@ def import_(
 ) -> None:
     """Import a net of KataGo's as a checkpoint.
 
-    This needs pip install 'arena[train]'. FILE is KataGo's own: .bin.gz or .txt.gz. The checkpoint plays, analyses,
+    This needs pip install 'arena[train]'. FILE is KataGo's own: .bin.gz. The checkpoint plays, analyses,
     rates and teaches like any other, without KataGo and without torch. The command compares it with torch on positions
     of real games, and measures its speed on one thread.
 

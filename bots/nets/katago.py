@@ -9,9 +9,10 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import ClassVar
@@ -31,54 +32,74 @@ VERSIONS = range(8, 18)
 PLANES, NUMBERS = 22, 19  # of an input of version 7: planes, and numbers, which the encoder writes as further planes
 MOST_CHANNELS, MOST_WEIGHTS = 1 << 14, 1 << 30  # of a layer, and of a net
 IMPOSSIBLE = 20.0  # less in a logit
+WORD = re.compile(rb"\s*([!-~]{1,200})(?=\s|$)")
 MOST_BYTES = 4 * MOST_WEIGHTS + (1 << 24)  # of a decompressed file
 
 
 class Layers:
-    """The words of a net's description; its weights are zeros. Raises CheckpointError for other words."""
+    """The words of a decompressed model file (.bin.gz), or of a description, which has no names and whose weights are
+    zeros. Raises CheckpointError, also for weights that aren't finite."""
 
-    def __init__(self, words: str):
-        self._words, self._given = iter(words.split()), words
-        self._count = 0
+    version = 0  # that of the net, once it is known
+
+    def __init__(self, data: bytes, place: str, is_file: bool):
+        self._data, self._place, self._is_file = data, place, is_file
+        self._at = self._count = 0
+        self._kept = list[str]()
         self.layer = "net"  # the last one that was begun, for errors
 
     @property
     def words(self) -> str:
-        """All of them, without names."""
-        return self._given
+        """All that were read, without names: the net's description."""
+        return " ".join(self._kept)
 
     def fail(self, problem: str) -> CheckpointError:
-        return CheckpointError(f"the manifest describes a net of KataGo's that this version doesn't know ({problem})")
+        return CheckpointError(f"{self._place}: {problem}")
+
+    def _next(self) -> str:
+        found = WORD.match(self._data, self._at)
+        if found is None:
+            cut = not self._data[self._at :].strip()
+            raise self.fail(f"it is cut in {self.layer}" if cut else f"it isn't a net of KataGo's ({self.layer})")
+        self._at = found.end()
+        return found[1].decode()
 
     def name(self) -> str:
-        """Read a layer's name; descriptions have none."""
-        return ""
+        if self._is_file:
+            self.layer = self._next()
+        return self.layer
 
     def word(self) -> str:
-        found = next(self._words, None)
-        if found is None:
-            raise self.fail(f"it ends in {self.layer}")
-        return found
+        self._kept.append(self._next())
+        return self._kept[-1]
 
     def weights(self, *shape: int) -> Tensor:
-        self._count += prod(shape)
+        count = prod(shape)
+        self._count += count
         if self._count > MOST_WEIGHTS:
             raise self.fail("it has too many weights")
-        return torch.zeros(shape)
+        if not self._is_file:
+            return torch.zeros(shape)
+        begin = self._data.find(b"@BIN@", self._at, self._at + 100) + 5
+        self._at = begin + 4 * count
+        if begin < 5 or len(self._data) < self._at:
+            raise self.fail(f"{self.layer}: no block of {count} weights where one is expected; the file may be cut")
+        found = np.frombuffer(self._data, "<f4", count, begin)
+        if not np.isfinite(found).all():
+            raise self.fail(f"{self.layer}: a weight isn't finite")
+        found = np.where(np.abs(found) < np.finfo(np.float32).tiny, 0, found)  # subnormal ones took 20 times as long
+        return torch.from_numpy(found.astype(np.float32).reshape(shape))
 
     def end(self) -> None:
-        if next(self._words, None) is not None:
-            raise self.fail("words are left over")
+        if rest := len(self._data[self._at :].strip()):
+            raise self.fail(f"{rest:,} bytes are left over behind the last layer")
 
     def number(self) -> float:
         word = self.word()
-        try:
-            found = float(word)
-        except ValueError:
-            found = np.nan
-        if not np.isfinite(found):
-            raise self.fail(f"{self.layer}: expected a number, not '{word[:40]}'")
-        return found
+        with suppress(ValueError):
+            if np.isfinite(found := float(word)):
+                return found
+        raise self.fail(f"{self.layer}: expected a number, not '{word[:40]}'")
 
     def whole(self, least: int = 1, most: int = MOST_CHANNELS) -> int:
         number = self.number()
@@ -92,72 +113,6 @@ class Layers:
         if number not in known:
             raise self.fail(f"option {name} = {number}, which isn't known here")
         return number
-
-
-class ModelFile(Layers):
-    """A model file, .bin.gz or .txt.gz. Raises CheckpointError, also for weights that aren't finite."""
-
-    def __init__(self, path: Path):
-        super().__init__("")
-        self._path, self._at, self._kept = path, 0, list[str]()
-        self._data = self._decompress()
-        self._is_text = b"@BIN@" not in self._data
-
-    def _decompress(self) -> bytes:
-        try:
-            with open_regular(self._path) as file, gzip.open(file) as content:
-                data = content.read(MOST_BYTES + 1)
-        except EOFError as error:
-            raise self.fail("it is cut: download it again") from error
-        except (OSError, zlib.error, MemoryError) as error:
-            raise self.fail(f"it can't be read ({reason(error)}); give a .bin.gz or .txt.gz of KataGo's") from error
-        if len(data) > MOST_BYTES:
-            raise self.fail("it has too many weights")
-        return data
-
-    def fail(self, problem: str) -> CheckpointError:
-        return CheckpointError(f"{self._path}: {problem}")
-
-    def _next(self) -> str:
-        found = re.compile(rb"\s*([!-~]{1,200})(?=\s|$)").match(self._data, self._at)
-        if found is None:
-            cut = not self._data[self._at :].strip()
-            raise self.fail(f"it is cut in {self.layer}" if cut else f"it isn't a net of KataGo's ({self.layer})")
-        self._at = found.end()
-        return found[1].decode()
-
-    def name(self) -> str:
-        self.layer = self._next()
-        return self.layer
-
-    def word(self) -> str:
-        self._kept.append(self._next())
-        return self._kept[-1]
-
-    def weights(self, *shape: int) -> Tensor:
-        count = prod(shape)
-        if self._is_text:
-            found = np.array([float(self._next()) for _ in range(count)], np.float32)
-        else:
-            begin = self._data.find(b"@BIN@", self._at, self._at + 100) + 5
-            if begin < 5 and len(self._data) > self._at + 100:
-                raise self.fail(f"{self.layer}: no block of weights where one is expected")
-            if begin < 5 or len(self._data) < begin + 4 * count:
-                raise self.fail(f"it is cut in {self.layer}: download it again")
-            found = np.frombuffer(self._data, "<f4", count, begin)
-            self._at = begin + 4 * count
-        if not np.isfinite(found).all():
-            raise self.fail(f"{self.layer}: a weight isn't finite")
-        found = np.where(np.abs(found) < np.finfo(np.float32).tiny, 0, found)  # subnormal ones took 20 times as long
-        return torch.from_numpy(found.astype(np.float32).reshape(shape))
-
-    def end(self) -> None:
-        if rest := len(self._data[self._at :].strip()):
-            raise self.fail(f"{rest:,} bytes are left over behind the last layer")
-
-    @property
-    def words(self) -> str:
-        return " ".join(self._kept)
 
 
 # --- Layers ---
@@ -178,10 +133,10 @@ class Part(nn.Module):
         """Put a constant into the state."""
         self.register_buffer(name, torch.tensor(numbers if len(numbers) > 1 else numbers[0]))
 
-    def read_activation(self, layers: Layers, version: int, name: str = "activation") -> Callable[[Tensor], Tensor]:
+    def read_activation(self, layers: Layers, name: str = "activation") -> Callable[[Tensor], Tensor]:
         """The next activation; the state has its index in ``ACTIVATIONS``."""
         layers.name()
-        kind = layers.word() if version >= 11 else "ACTIVATION_RELU"
+        kind = layers.word() if layers.version >= 11 else "ACTIVATION_RELU"
         if kind not in ACTIVATIONS:
             raise layers.fail(f"{layers.layer}: unknown activation '{kind[:60]}'")
         self.note(name, [*ACTIVATIONS].index(kind))
@@ -219,15 +174,13 @@ class Dense(nn.Conv2d):
         self.weight = fixed(weight[rows])
         if has_bias:
             layers.name()
-            if layers.whole() != outputs:
-                raise layers.fail(f"{layers.layer}: doesn't fit the matrix before it, of {outputs} outputs")
-            self.bias = fixed((layers.weights(outputs) * scale)[rows])
+            self.bias = fixed((layers.weights(layers.whole()) * scale)[rows])
 
 
 class BatchNorm(Part):
     """A batch norm as a scale and a bias, and the activation behind it; (B, C, n, n) -> the same."""
 
-    def __init__(self, layers: Layers, version: int):
+    def __init__(self, layers: Layers):
         super().__init__()
         layers.name()
         channels, epsilon = layers.whole(), layers.number()
@@ -237,7 +190,7 @@ class BatchNorm(Part):
         bias = layers.weights(channels) if has_bias else torch.zeros(channels)
         scale = scale / (variance + epsilon).sqrt()
         self.scale, self.bias = (fixed(part[:, None, None]) for part in (scale, bias - mean * scale))
-        self.activate = self.read_activation(layers, version)
+        self.activate = self.read_activation(layers)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.activate(x * self.scale + self.bias)
@@ -248,7 +201,7 @@ class RmsNorm(Part):
 
     share: Tensor
 
-    def __init__(self, layers: Layers, version: int):
+    def __init__(self, layers: Layers):
         super().__init__()
         layers.name()
         channels, self.least, self.is_spatial = layers.whole(), layers.number(), layers.whole(0, 1)
@@ -258,7 +211,7 @@ class RmsNorm(Part):
         self.gamma, self.beta = (fixed(layers.weights(channels)[:, None, None]) for _ in range(2))
         # A convolution, since ONNX Runtime adds up a batch of one position in another order.
         self.register_buffer("share", torch.full((1, channels, 1, 1), 1 / channels), persistent=False)
-        self.activate = self.read_activation(layers, version)
+        self.activate = self.read_activation(layers)
 
     def forward(self, x: Tensor) -> Tensor:
         square = x.float().square()
@@ -315,41 +268,33 @@ def as_tokens(x: Tensor) -> Tensor:
     return x.flatten(2).transpose(1, 2)
 
 
-class Ordinary(nn.Module):
-    def __init__(self, layers: Layers, version: int):
+class Residual(nn.Module):
+    """Two convolutions; with ``pools``, further channels are pooled and bias those between the two."""
+
+    def __init__(self, layers: Layers, pools: bool = False):
         super().__init__()
-        layers.name()
-        self.pre, self.conv1 = BatchNorm(layers, version), Convolution(layers)
-        self.mid, self.conv2 = BatchNorm(layers, version), Convolution(layers)
-
-    def forward(self, x: Tensor, off: Tensor) -> Tensor:
-        return x + self.conv2(self.mid(self.conv1(self.pre(x))))
-
-
-class Pooling(nn.Module):
-    def __init__(self, layers: Layers, version: int):
-        super().__init__()
-        layers.name()
-        self.pre, self.conv1, self.convg = BatchNorm(layers, version), Convolution(layers), Convolution(layers)
-        self.normg, self.spread = BatchNorm(layers, version), Dense(layers)
-        self.mid, self.conv2 = BatchNorm(layers, version), Convolution(layers)
+        self.pre, self.conv1, self.pools = BatchNorm(layers), Convolution(layers), pools
+        if pools:
+            self.convg, self.normg, self.spread = Convolution(layers), BatchNorm(layers), Dense(layers)
+        self.mid, self.conv2 = BatchNorm(layers), Convolution(layers)
 
     def forward(self, x: Tensor, off: Tensor) -> Tensor:
         h = self.pre(x)
-        y = self.conv1(h) + self.spread(pooled(self.normg(self.convg(h)), off))
+        y = self.conv1(h)
+        if self.pools:
+            y = y + self.spread(pooled(self.normg(self.convg(h)), off))
         return x + self.conv2(self.mid(y))
 
 
 class Nested(nn.Module):
     """A bottleneck with blocks of its own between its two convolutions."""
 
-    def __init__(self, layers: Layers, version: int):
+    def __init__(self, layers: Layers):
         super().__init__()
-        layers.name()
         count = layers.whole()
-        self.pre, self.conv1 = BatchNorm(layers, version), Convolution(layers)
-        self.blocks = read_blocks(layers, version, count)
-        self.post, self.conv2 = BatchNorm(layers, version), Convolution(layers)
+        self.pre, self.conv1 = BatchNorm(layers), Convolution(layers)
+        self.blocks = read_blocks(layers, count)
+        self.post, self.conv2 = BatchNorm(layers), Convolution(layers)
 
     def forward(self, x: Tensor, off: Tensor) -> Tensor:
         y = self.conv1(self.pre(x))
@@ -365,30 +310,26 @@ class Attention(Part):
     cos: Tensor  # (groups, MAX_SIZE, MAX_SIZE, pairs): by row and column
     sin: Tensor
 
-    def __init__(self, layers: Layers, version: int):
+    def __init__(self, layers: Layers):
         super().__init__()
-        layers.name()
         self.heads, self.groups, self.depth, _ = (layers.whole() for _ in range(4))
-        self.turns, learned = layers.whole(0, 1), layers.whole(0, 1)
-        self.note("shape", self.heads, self.groups, self.depth, self.turns)
-        pairs = self.depth // 2 if self.turns else 0
-        if self.heads % self.groups or (self.turns and self.depth % 2):
+        layers.option("positions of attention", (1,))
+        is_learned, pairs = layers.whole(0, 1), self.depth // 2
+        self.note("shape", self.heads, self.groups, self.depth, 1)
+        if self.heads % self.groups or self.depth % 2:
             raise layers.fail(f"{layers.layer}: {self.heads} heads, {self.groups} groups of depth {self.depth}")
         self.norm, self.q, self.k = TokenNorm(layers), Matrix(layers, pairs), Matrix(layers, pairs)
         self.v, self.out = Matrix(layers), Matrix(layers)
-        freqs = torch.zeros(self.groups, pairs, 2)
-        if self.turns:
-            layers.name()
-        if self.turns and learned:
+        layers.name()
+        if is_learned:
             shape = [layers.whole() for _ in range(3)]
-            if shape != [*freqs.shape]:
-                raise layers.fail(f"{layers.layer}: frequencies of shape {shape}, not {[*freqs.shape]}")
+            if shape != [self.groups, pairs, 2]:
+                raise layers.fail(f"{layers.layer}: frequencies of shape {shape}, not {[self.groups, pairs, 2]}")
             freqs = layers.weights(*shape)
-        elif self.turns:
-            half = self.depth // 2
-            falling = layers.number() ** -(torch.arange(0, half, 2) / half)
-            first = half // 2  # pairs by row; the others are by column
-            freqs[:, :first, 1], freqs[:, first:, 0] = falling[:first], falling[: half - first]
+        else:
+            freqs = torch.zeros(self.groups, pairs, 2)
+            falling, first = layers.number() ** -(torch.arange(0, pairs, 2) / pairs), pairs // 2
+            freqs[:, :first, 1], freqs[:, first:, 0] = falling[:first], falling[: pairs - first]  # first by row
         self.register_buffer("freqs", freqs)
         self.register_buffer("cos", torch.zeros(0), persistent=False)
         self.register_buffer("sin", torch.zeros(0), persistent=False)
@@ -420,8 +361,7 @@ class Attention(Part):
         q = self.q(h).unflatten(2, (self.heads, -1)).transpose(1, 2)  # (B, heads, L, depth)
         k = self.k(h).unflatten(2, (self.groups, -1)).transpose(1, 2)
         v = self.v(h).unflatten(2, (self.groups, -1)).transpose(1, 2)
-        if self.turns:
-            q, k = self._turn(q, size, False), self._turn(k, size, True)
+        q, k = self._turn(q, size, False), self._turn(k, size, True)
         y = functional.scaled_dot_product_attention(q, self._for_heads(k, 1), self._for_heads(v, 1))
         y = self.out(y.transpose(1, 2).flatten(2))  # (B, L, C)
         return (tokens + y).transpose(1, 2).reshape_as(x)
@@ -430,9 +370,8 @@ class Attention(Part):
 class FeedForward(nn.Module):
     """SwiGLU, or SiLU between two matrices, on each point (Shazeer 2020, "GLU variants improve transformer")."""
 
-    def __init__(self, layers: Layers, version: int):
+    def __init__(self, layers: Layers):
         super().__init__()
-        layers.name()
         _, _, gated = layers.whole(), layers.whole(), layers.whole(0, 1)
         self.norm, self.one = TokenNorm(layers), Matrix(layers)
         self.gate = Matrix(layers) if gated else None
@@ -447,21 +386,22 @@ class FeedForward(nn.Module):
 
 
 BLOCKS = {
-    "ordinary_block": Ordinary,
-    "gpool_block": Pooling,
+    "ordinary_block": Residual,
+    "gpool_block": partial(Residual, pools=True),
     "nested_bottleneck_block": Nested,
     "transformer_attention_block": Attention,
     "transformer_ffn_block": FeedForward,
 }
 
 
-def read_blocks(layers: Layers, version: int, count: int) -> nn.ModuleList:
+def read_blocks(layers: Layers, count: int) -> nn.ModuleList:
     blocks = nn.ModuleList()
     for _ in range(count):
         kind = layers.word()
         if kind not in BLOCKS:
             raise layers.fail(f"unknown block '{kind[:60]}' behind {layers.layer}; known are {', '.join(BLOCKS)}")
-        blocks.append(BLOCKS[kind](layers, version))
+        layers.name()
+        blocks.append(BLOCKS[kind](layers))
     return blocks
 
 
@@ -487,7 +427,7 @@ class KataGoNet(Part):
     def __init__(self, layers: Layers):
         super().__init__()
         self.name = layers.name()
-        self.version = version = layers.whole(0, 1000)
+        self.version = layers.version = version = layers.whole(0, 1000)
         if version not in VERSIONS:
             known = f"{VERSIONS[0]} to {VERSIONS[-1]}"
             raise layers.fail(f"model version {version} can't be read; those that can are {known}")
@@ -507,24 +447,24 @@ class KataGoNet(Part):
         for option in "BCDEF" if version >= 15 else "":
             layers.option(f"{option} of the trunk")
         self.stem, self.numbers = Convolution(layers), Dense(layers)
-        self.trunk = read_blocks(layers, version, blocks)
-        self.tip = RmsNorm(layers, version) if has_rms_norm else BatchNorm(layers, version)
+        self.trunk = read_blocks(layers, blocks)
+        self.tip = RmsNorm(layers) if has_rms_norm else BatchNorm(layers)
         layers.name()
         if version >= 17:
             layers.option("channels of the policy", (2, 4))
             for option in "ABC":
                 layers.option(f"{option} of the policy")
-        self.p1, self.g1, self.gnorm = Convolution(layers), Convolution(layers), BatchNorm(layers, version)
-        self.gspread, self.pnorm, self.p2 = Dense(layers), BatchNorm(layers, version), Convolution(layers, kept=1)
+        self.p1, self.g1, self.gnorm = Convolution(layers), Convolution(layers), BatchNorm(layers)
+        self.gspread, self.pnorm, self.p2 = Dense(layers), BatchNorm(layers), Convolution(layers, kept=1)
         self.passing = Dense(layers, has_bias=version >= 15, rows=None if version >= 15 else [0])
         if version >= 15:
-            self.activate_passing = self.read_activation(layers, version, "passing_activation")
+            self.activate_passing = self.read_activation(layers, "passing_activation")
             self.passing2 = Dense(layers, rows=[0])
         layers.name()
         for option in "ABC" if version >= 17 else "":
             layers.option(f"{option} of the value")
-        self.v1, self.vnorm, self.v2 = Convolution(layers), BatchNorm(layers, version), Dense(layers, has_bias=True)
-        self.activate_v2 = self.read_activation(layers, version, "v2_activation")
+        self.v1, self.vnorm, self.v2 = Convolution(layers), BatchNorm(layers), Dense(layers, has_bias=True)
+        self.activate_v2 = self.read_activation(layers, "v2_activation")
         self.v3 = Dense(layers, has_bias=True, rows=[0, 2, 1])  # from win, loss, no result
         lead = multipliers[3] if multipliers else 20.0
         self.sv3 = Dense(layers, has_bias=True, rows=[2], scale=lead / SCORE_UNIT)
@@ -563,31 +503,31 @@ class KataGoNet(Part):
         return Outputs(policy, value, ownership, score)
 
 
-@contextmanager
-def _fitting(layers: Layers) -> Iterator[None]:
-    """What torch raises for layers that don't fit becomes a CheckpointError."""
-    try:
-        yield
-    except (RuntimeError, IndexError, ValueError) as error:
-        raise layers.fail(f"its layers don't fit together ({reason(error)[:200]})") from error
-    except MemoryError as error:
-        raise layers.fail("it is too large for this machine's memory") from error
-
-
 def read_katago(path: Path) -> KataGoNet:
     """The net of a model file. Raises CheckpointError for a file that isn't one, is damaged, or has what isn't known
     here."""
-    layers = ModelFile(path)
-    with _fitting(layers), torch.no_grad():
-        network = KataGoNet(layers)
-        outputs = network(torch.ones(1, PLANES + NUMBERS, 9, 9))
-        if not all(part.isfinite().all() for part in outputs if part is not None):
-            raise layers.fail("it computes numbers that aren't finite")
-    return network
+    try:
+        with open_regular(path) as file, gzip.open(file) as content:
+            data = content.read(MOST_BYTES)
+    except (EOFError, OSError, zlib.error, MemoryError) as error:
+        raise CheckpointError(f"{path}: can't be read ({reason(error)}); give a whole .bin.gz") from error
+    return _build(Layers(data, str(path), is_file=True))
 
 
 def katago_from(config: KataGoConfig) -> KataGoNet:
     """The untrained net of a description. Raises CheckpointError."""
-    layers = Layers(str(config.layers))
-    with _fitting(layers), torch.no_grad():
-        return KataGoNet(layers)
+    place = "the manifest describes a net of KataGo's that this version doesn't know"
+    return _build(Layers(str(config.layers).encode(), place, is_file=False))
+
+
+def _build(layers: Layers) -> KataGoNet:
+    """What torch raises for layers that don't fit becomes a CheckpointError."""
+    try:
+        with torch.no_grad():
+            network = KataGoNet(layers)
+            outputs = network(torch.ones(1, PLANES + NUMBERS, 9, 9))
+    except (RuntimeError, IndexError, ValueError, MemoryError) as error:
+        raise layers.fail(f"its layers don't fit together, or the memory ({reason(error)[:200]})") from error
+    if not all(part.isfinite().all() for part in outputs if part is not None):
+        raise layers.fail("it computes numbers that aren't finite")
+    return network

@@ -378,16 +378,15 @@ def padded_heads(table: np.ndarray, heads: int, halves: int = 1) -> np.ndarray:
 
 
 def pack_attention(program: Program, part: State, x: Source) -> None:
-    heads, groups, depth, turns = (int(number) for number in part["shape"])
+    heads, groups, depth, _ = (int(number) for number in part["shape"])
     points, values = program.points, part["v.weight"].shape[1] // groups
     tables = [padded_heads(part["q.weight"], heads, 2), padded_heads(part["k.weight"], groups, 2)]
     sums = multiply_tokens(program, part, x, *tables, padded_heads(part["v.weight"], groups))
     wide, wide_values = tables[0].shape[1] // heads, -(-values // PANEL) * PANEL
     angles = np.zeros((groups, points, wide // 2))
-    if turns:
-        row, column = np.divmod(np.arange(points)[:, None], program.size)
-        across, down = part["freqs"][:, None, :, 0], part["freqs"][:, None, :, 1]
-        angles[:, :, : depth // 2] = across * column + down * row
+    row, column = np.divmod(np.arange(points)[:, None], program.size)
+    across, down = part["freqs"][:, None, :, 0], part["freqs"][:, None, :, 1]
+    angles[:, :, : depth // 2] = across * column + down * row
     scale = np.ones(sums.channels)
     scale[: heads * wide] = depth**-0.5
     keys = -(-points // PANEL) * PANEL

@@ -27,7 +27,6 @@ BLOCKS = {
     "nested:ordinary": WIDE,
     "attention:learned": WIDE / 100,
     "attention:grouped fixed": WIDE / 100,
-    "attention:": WIDE / 100,
     "ffn:gated": WIDE,
     "nested:attention:learned+ffn:": WIDE,
 }

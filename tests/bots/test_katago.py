@@ -36,9 +36,9 @@ def outputs_of(network: torch.nn.Module, planes: np.ndarray) -> dict[str, np.nda
         return {head: part.numpy() for head, part in network(torch.from_numpy(planes))._asdict().items()}
 
 
-def check_twin(folder: Path, name: str = "net.bin.gz", **shape: object) -> None:
-    twin = write_net(folder / name, **shape)  # type: ignore[arg-type]
-    network = read_katago(folder / name)
+def check_twin(folder: Path, **shape: object) -> None:
+    twin = write_net(folder / "net.bin.gz", **shape)  # type: ignore[arg-type]
+    network = read_katago(folder / "net.bin.gz")
     for size in (5, 9):
         planes = some_planes(size)
         outputs = outputs_of(network, planes)
@@ -54,7 +54,7 @@ def test_each_version_computes_what_its_slow_twin_does(version: int, tmp_path: P
 
 @pytest.mark.parametrize(
     "block",
-    ["attention:learned", "attention:fixed", "attention:", "attention:grouped learned", "ffn:gated", "ffn:"],
+    ["attention:learned", "attention:fixed", "attention:grouped learned", "ffn:gated", "ffn:"],
 )
 def test_each_block_of_a_transformer_computes_what_its_slow_twin_does(block: str, tmp_path: Path) -> None:
     check_twin(tmp_path, version=15, blocks=(block, f"nested:{block}"), activation="SILU")
@@ -63,10 +63,6 @@ def test_each_block_of_a_transformer_computes_what_its_slow_twin_does(block: str
 @pytest.mark.parametrize("tip", ["norm", "point", "board"])
 def test_each_norm_behind_the_trunk_computes_what_its_slow_twin_does(tip: str, tmp_path: Path) -> None:
     check_twin(tmp_path, version=17, tip=tip, activation="IDENTITY")
-
-
-def test_a_text_file_is_read_like_a_binary_one(tmp_path: Path) -> None:
-    check_twin(tmp_path, name="net.txt.gz", version=8)
 
 
 @pytest.mark.parametrize("blocks", [("pooling", "nested:ordinary"), (*TRANSFORMER, "attention:grouped fixed", "ffn:")])
@@ -114,8 +110,8 @@ BAD = {
     "an empty file": (lambda data: b"", "isn't a net|is cut"),
     "a gzip file of something else": (lambda data: gzip.compress(b"\x00\xff" * 500), "isn't a net"),
     "a text": (lambda data: gzip.compress(b"Dear reader, this is no net."), "isn't|expected a number"),
-    "cut by the network": (lambda data: data[: len(data) // 2], "is cut"),
-    "cut before it was compressed": (lambda data: gzip.compress(gzip.decompress(data)[:-3000]), "is cut"),
+    "cut by the network": (lambda data: data[: len(data) // 2], "can't be read"),
+    "cut before it was compressed": (lambda data: gzip.compress(gzip.decompress(data)[:-3000]), "be cut"),
     "bytes left over": (lambda data: gzip.compress(gzip.decompress(data) + b"more"), "4 bytes are left over"),
     "an unknown block": (
         lambda data: gzip.compress(gzip.decompress(data).replace(b"gpool_block", b"spiral_block")),
@@ -164,14 +160,6 @@ def test_a_bad_file_is_one_line_that_names_it_and_leaves_nothing(case: str, tmp_
     with pytest.raises(CheckpointError, match=message) as raised:
         read_katago(tmp_path / "bad.bin.gz")
     assert "bad.bin.gz" in str(raised.value) and "\n" not in str(raised.value)
-
-
-def test_a_text_file_with_a_word_for_a_weight_is_refused(tmp_path: Path) -> None:
-    write_net(tmp_path / "net.txt.gz")
-    text = gzip.decompress((tmp_path / "net.txt.gz").read_bytes())
-    (tmp_path / "net.txt.gz").write_bytes(gzip.compress(text[: text.rindex(b" ")] + b" many\n"))
-    with pytest.raises(CheckpointError, match=r"net\.txt\.gz: .*many"):
-        read_katago(tmp_path / "net.txt.gz")
 
 
 # --- Real nets ---

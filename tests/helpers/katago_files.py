@@ -34,8 +34,8 @@ def pooled_for_value(x: np.ndarray) -> np.ndarray:
 class Writer:
     """Appends layers to a file. Each method returns the layer as a function of one position."""
 
-    def __init__(self, version: int, is_text: bool = False, activation: str = "RELU", width: int = 1):
-        self.version, self.is_text, self.activation = version, is_text, activation
+    def __init__(self, version: int, activation: str = "RELU", width: int = 1):
+        self.version, self.activation = version, activation
         self.width, self.channels = width, 8 * width
         self.parts: list[bytes] = []
         self.random = np.random.default_rng(version)
@@ -50,10 +50,7 @@ class Writer:
 
     def weights(self, *shape: int, low: float = -0.3, high: float = 0.3) -> np.ndarray:
         numbers = self.random.uniform(low, high, shape).astype("<f4")
-        if self.is_text:
-            self.words(" ".join(f"{number:.9g}" for number in numbers.ravel()))
-        else:
-            self.parts.append(b"@BIN@" + numbers.tobytes() + b"\n")
+        self.parts.append(b"@BIN@" + numbers.tobytes() + b"\n")
         return numbers.astype(np.float64)
 
     def convolution(self, inputs: int, outputs: int, width: int = 3) -> Layer:
@@ -152,10 +149,10 @@ class Writer:
         return branch
 
     def attention(self, options: str) -> Layer:
-        """``learned`` or ``fixed`` rotary positions or neither; ``grouped`` keys."""
+        """Rotary positions, ``learned`` or not; ``grouped`` keys."""
         channels, heads, groups, depth, values = self.channels, 4, 2 if "grouped" in options else 4, 4, 3
-        turns, learned = int("ed" in options.replace("grouped", "")), int("learned" in options)
-        self.words(heads, groups, depth, values, turns, learned)
+        learned = int("learned" in options)
+        self.words(heads, groups, depth, values, 1, learned)
         norm, q = self.token_norm(channels), self.matrix(channels, heads * depth)
         k, v, out = (
             self.matrix(channels, groups * depth),
@@ -163,12 +160,11 @@ class Writer:
             self.matrix(heads * values, channels),
         )
         frequencies = np.zeros((groups, depth // 2, 2))
+        self.name()
         if learned:
-            self.name()
             self.words(groups, depth // 2, 2)
             frequencies = self.weights(groups, depth // 2, 2, low=0, high=1)
-        elif turns:
-            self.name()
+        else:
             self.words(100.0)
             for pair in range(depth // 2):  # the first half by row, the others by column
                 half = depth // 4
@@ -236,7 +232,7 @@ def write_net(
     width: int = 1,
 ) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
     """Write a net of random weights; the function from its planes and numbers (41, n, n) to its outputs as ours."""
-    w = Writer(version, path.name.endswith(".txt.gz"), activation, width)
+    w = Writer(version, activation, width)
     c5, c4, c7, channels = (count * width for count in (5, 4, 7, 8))
     w.words("small-net", version, PLANES, NUMBERS)
     if version >= 13:
