@@ -49,12 +49,9 @@ INTERVAL = 100_000  # hundredths of a second between an engine's reports: one at
 ANSWER = re.compile(r"([=?])(?![=?])\d*\s*(.*)")
 OWNERSHIP = re.compile(r"\bownership((?: +-?[0-9.]+(?:e-?[0-9]+)?)+)")
 CONTROL_SIGNS = {**dict.fromkeys([*range(32), 127]), 9: " "}
-
 STARTING = (
-    "run the command by hand and type 'name'; if it starts slowly, raise 'startup'; "
-    "if it can't find a file, set 'cwd' or 'env'"
+    "run the command by hand and type 'name'; if it starts slowly, raise 'startup'; for files, set 'cwd' or 'env'"
 )
-"""What to do about an engine that fails at its start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +87,7 @@ def read_command(config: Config, setting: str = "command") -> list[str]:
         raise ConfigError(f"{setting} {quoted(command)} can't be read: {error}") from None
     if not arguments:
         raise ConfigError(f"{setting} is empty; set it to the engine's command line, such as 'gnugo --mode gtp'")
-    program = _find(arguments[0], config)
-    if program is None:
+    if (program := _find(arguments[0], config)) is None:
         raise ConfigError(f"there is no program '{arguments[0]}' to run; install the engine, or give its full path")
     return [program, *arguments[1:]]
 
@@ -102,7 +98,7 @@ def _find(program: str, config: Config) -> str | None:
     if os.sep in place:
         place = os.path.join(expanduser(config.cwd) or os.curdir, place)
     found = find_program(place, {**os.environ, **config.env}.get("PATH"))
-    return None if found is None else os.path.abspath(found)
+    return found and os.path.abspath(found)
 
 
 class Engine:
@@ -183,21 +179,20 @@ class Engine:
 
     def lines(self, command: str, deadline: float) -> Iterator[str]:
         """What the engine writes from now on, line by line, without control signs. Raises BotTimeout or BotFault."""
-        started, size, last = running_clock(), 0, ""
+        started, size = running_clock(), 0
         while True:
             while (end := self._unread.find(b"\n")) >= 0:
-                last = _decode_line(self._unread[:end])
+                line = _decode_line(self._unread[:end])
                 del self._unread[: end + 1]
                 size += end + 1
-                yield last
+                yield line
             if size + len(self._unread) > LONGEST_ANSWER:
                 raise BotFault(self._describe(f"wrote over {LONGEST_ANSWER} bytes without answering {quoted(command)}"))
             if self._out not in self._open:
                 raise self._end_fault(command)
             now = running_clock()
             if now >= deadline:
-                wrote = f"; its last output was {quoted(last)}, with no empty line after it" if last else ""
-                raise BotTimeout(self._describe(f"no answer to {quoted(command)} in {now - started:.1f} s{wrote}"))
+                raise BotTimeout(self._describe(f"no answer to {quoted(command)} in {now - started:.1f} s"))
             self._listen(deadline - now)
 
     def _listen(self, seconds: float) -> None:
@@ -231,12 +226,13 @@ class Engine:
     def _end_fault(self, command: str) -> BotFault:
         """The fault of an engine that ended, or closed its output, instead of answering."""
         self._wait()
-        code = self._ended
+        code, kind = self._ended, BotFault
         how = "closed its output" if code is None else f"ended with exit code {code}"
         if code is not None and code < 0:
             how = f"was ended by signal {-code} ({signal.strsignal(-code)})"
-        by_a_signal = code is not None and (code < 0 or code - 128 in signal.valid_signals())  # a shell adds 128
-        return (BotKilled if by_a_signal else BotFault)(self._describe(f"{how} instead of answering {quoted(command)}"))
+        if code is not None and (code < 0 or code - 128 in signal.valid_signals()):  # a shell adds 128
+            kind = BotKilled
+        return kind(self._describe(f"{how} instead of answering {quoted(command)}"))
 
     def _wait(self) -> None:
         """Let the engine end by itself within ENGINE_EXIT_SECONDS, and read what it still writes."""
@@ -290,17 +286,13 @@ class GtpBot(Bot):
         self._moves: list[Move] = []  # of that game, those that the engine has
         self._report: tuple[list[Candidate], np.ndarray | None] = [], None  # on the position of the last decision
         try:
-            self._start()
-        except BotKilled:
-            pass
+            with suppress(BotKilled):
+                retry_killed(self._start)
         except BotFault as fault:
             raise ConfigError(f"{fault}") from None
 
     def _start(self) -> Engine:
         """Raises BotFault, with what to do about it, when the engine can't be started or doesn't answer in time."""
-        return retry_killed(self._start_once)
-
-    def _start_once(self) -> Engine:
         deadline = running_clock() + self.startup
         engine = self._engine = Engine(self._config)
         answers = dict.fromkeys(("name", "version", "list_commands"), "")
@@ -320,7 +312,7 @@ class GtpBot(Bot):
     def _running(self) -> Iterator[Engine]:
         """The engine, started if need be. When anything is raised meanwhile it is stopped: it may be answering yet."""
         try:
-            yield self._engine or self._start()
+            yield self._engine or retry_killed(self._start)
         except BaseException:
             self._stop()
             raise
@@ -366,9 +358,9 @@ class GtpBot(Bot):
                     raise BotFault(fault) from None
                 self._moves.append(move)
         candidates, ownership = self._report
-        if not candidates:
+        about = next((one for one in candidates if one.move == move), candidates[0] if candidates else None)
+        if about is None:
             return Decision(move, ownership=ownership)
-        about = next((one for one in candidates if one.move == move), candidates[0])
         return Decision(move, about.win_rate, sum(one.visits for one in candidates), ownership, about.score)
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
@@ -432,16 +424,12 @@ class GtpBot(Bot):
     def _generate(self, engine: Engine, letter: str, size: int, deadline: float) -> str:
         """The engine's answer to ``genmove``, and its report where it makes one."""
         self._report = [], None
-        if SEARCH in self._commands:
-            try:
-                lines = engine.ask(f"{SEARCH} {letter} {INTERVAL} ownership true", deadline).splitlines()
-            except ErrorResponse:
-                self._commands -= {SEARCH}  # it may not refuse the plain command
-            else:
-                if reports := [line for line in lines if line.startswith("info ")]:
-                    self._report = read_report(reports[-1], size)
-                return next((line.removeprefix("play ").strip() for line in lines if line.startswith("play ")), "")
-        return engine.ask(f"genmove {letter}", deadline).partition("#")[0].strip()  # what follows is a comment
+        if SEARCH not in self._commands:
+            return engine.ask(f"genmove {letter}", deadline).partition("#")[0].strip()  # what follows is a comment
+        lines = engine.ask(f"{SEARCH} {letter} {INTERVAL} ownership true", deadline).splitlines()
+        if reports := [line for line in lines if line.startswith("info ")]:
+            self._report = read_report(reports[-1], size)
+        return next((line.removeprefix("play ").strip() for line in lines if line.startswith("play ")), "")
 
 
 def _whole(seconds: float) -> int:
@@ -463,25 +451,24 @@ def read_report(line: str, size: int) -> tuple[list[Candidate], np.ndarray | Non
     """What an engine thinks of a position: its candidates, the best first, and ownership (size²,) in [-1, 1] where it
     reports it, all for the side to move. The line is that of ``kata-analyze`` (KataGo, docs/GTP_Extensions.md). What
     can't be read is left out."""
-    ownership, ranked = None, {}
+    ownership, candidates = None, list[Candidate]()
     if (found := OWNERSHIP.search(line)) and len(words := found[1].split()) == size * size:
         ownership = np.clip(np.array(words, np.float32), -1, 1)
-    for place, text in enumerate(line.split("info move ")[1:]):
+    for text in line.split("info move ")[1:]:
         about, _, play = f"move {text}".partition(" pv ")
         words = about.split()
         values = dict(zip(words[::2], words[1::2], strict=False))
         with suppress(KeyError, ValueError):
-            moves = [move_from_gtp(values["move"], size)]
-            win_rate, lead = float(values["winrate"]), float(values.get("scoreLead", "nan"))
+            moves, score = [move_from_gtp(values["move"], size)], float(values.get("scoreLead", "nan"))
             prior = float(values["prior"]) if "prior" in values else None
-            visits, order = int(values["visits"]), int(values.get("order", place))
+            visits, win_rate = int(values["visits"]), float(values["winrate"])
             with suppress(ValueError):  # what follows the line of play
                 for word in play.split()[1:]:
                     moves.append(move_from_gtp(word, size))
             if 0 <= win_rate <= 1:
-                score = lead if isfinite(lead) else None
-                ranked[order, place] = Candidate(moves[0], visits, win_rate, tuple(moves), prior, score)
-    return [ranked[key] for key in sorted(ranked)], ownership
+                known = score if isfinite(score) else None
+                candidates.append(Candidate(moves[0], visits, win_rate, tuple(moves), prior, known))
+    return candidates, ownership
 
 
 # --- The kind ---

@@ -17,46 +17,10 @@ from safetensors.numpy import load_file
 from arena import CheckpointError
 from arena.files import reason
 from arena.go.jit import inlined, kernel
+from bots.nets import lanes, packing
 from bots.nets.checkpoint import Checkpoint
-from bots.nets.lanes import (
-    LANES,
-    first_lanes,
-    larger,
-    largest,
-    load,
-    load_whole,
-    prefetch,
-    products,
-    rounded,
-    scaled,
-    smaller,
-    spread,
-    store,
-    store_byte,
-    store_short,
-    total,
-)
-from bots.nets.packing import (
-    ADD,
-    ATTEND,
-    DENSE,
-    INPUT,
-    MAX_INT16_LEVEL,
-    MISH,
-    MULTIPLY,
-    NORM,
-    PLANES,
-    POINTS,
-    POOL,
-    QKV,
-    RELU,
-    RMS,
-    ROWS,
-    SILU,
-    SLACK,
-    Unfit,
-    pack,
-)
+from bots.nets.lanes import LANES, larger, load, products, smaller, spread, store
+from bots.nets.packing import INPUT, MAX_INT16_LEVEL, ROWS, SLACK, Unfit, pack
 
 if TYPE_CHECKING:
     from bots.nets.inference import Model, OnnxModel
@@ -73,7 +37,8 @@ class PackedModel:
         """``state`` is that of ``pack``, which this does for ``size`` at once. Raises as it does."""
         self._state, self._rest = state, rest
         self._nets = {size: pack(state, size)}
-        self._has_tokens = bool(np.isin(self._nets[size].steps["code"], (RMS, QKV, ATTEND)).any())
+        tokens = packing.RMS, packing.QKV, packing.ATTEND
+        self._has_tokens = bool(np.isin(self._nets[size].steps["code"], tokens).any())
         self._heads = HEADS if "tip.activation" in state else HEADS[:2]
         self.outputs: set[str] = {*self._heads} | (rest.outputs if rest else set())
 
@@ -149,23 +114,23 @@ class Reader(NamedTuple):
 def _exp(x):  # type: ignore[no-untyped-def]
     """e ** x, as 2 ** n times a polynomial for the rest of the exponent that is within 1e-7 of it."""
     x = x * spread(np.float32(1.44269504))
-    n = rounded(x)
+    n = lanes.rounded(x)
     r = x - n
     y = spread(np.float32(0.0013264727)) * r + spread(np.float32(0.009671513))
     y = y * r + spread(np.float32(0.055507336))
     y = y * r + spread(np.float32(0.24022242))
     y = y * r + spread(np.float32(0.693147))
-    return scaled(y * r + spread(np.float32(1)), n)
+    return lanes.scaled(y * r + spread(np.float32(1)), n)
 
 
 @inlined
 def _activate(kind, x):  # type: ignore[no-untyped-def]
     """An activation of lanes."""
-    if kind == RELU:
+    if kind == packing.RELU:
         x = larger(x, spread(np.float32(0)))
-    elif kind == SILU:
+    elif kind == packing.SILU:
         x = x / (spread(np.float32(1)) + _exp(spread(np.float32(0)) - x))
-    elif kind == MISH:  # tanh(log(1 + e)) = (e² + 2e) / (e² + 2e + 2)
+    elif kind == packing.MISH:  # tanh(log(1 + e)) = (e² + 2e) / (e² + 2e + 2)
         e = _exp(smaller(x, spread(np.float32(30))))
         e = e * (e + spread(np.float32(2)))
         x = x * (e / (e + spread(np.float32(2))))
@@ -198,14 +163,14 @@ def _factors(reader, channel):  # type: ignore[no-untyped-def]
 def _value(reader, row, channel, factors, scale, zero):  # type: ignore[no-untyped-def]
     """Lanes of what a step reads, a row having its own scale and zero."""
     place = reader.source + row * reader.stride + SIZE * channel
-    value = load_whole(place) if reader.is_whole else load(place)
+    value = lanes.load_whole(place) if reader.is_whole else load(place)
     return (value * factors[0] - zero * factors[2]) * scale + factors[1]
 
 
 @inlined
 def _steps(low, high, bits):  # type: ignore[no-untyped-def]
     """The size and the zero of the steps in which numbers from ``low`` <= 0 to ``high`` >= 0 are rounded."""
-    least, most = -largest(spread(np.float32(0)) - low), largest(high)
+    least, most = -lanes.largest(spread(np.float32(0)) - low), lanes.largest(high)
     if bits == 8:  # 254: what is rounded up twice stays in range
         size = (most - least) / np.float32(254) + np.float32(1e-30)
         return size, np.float32(np.rint(-least / size))
@@ -219,9 +184,9 @@ def _round(row, channels, bits, size, zero, out):  # type: ignore[no-untyped-def
     for o in range(0, channels, LANES):
         value = load(row + SIZE * o) * inverse + middle
         if bits == 8:
-            store_byte(out + o, value)
+            lanes.store_byte(out + o, value)
         else:
-            store_short(out + 2 * o, value)
+            lanes.store_short(out + 2 * o, value)
 
 
 @inlined
@@ -263,7 +228,7 @@ def _multiply(net, step, memory):  # type: ignore[no-untyped-def]
         share = 64 * (vectors * count * ROWS // memory.points + 1)
         for p in range(0, memory.points, ROWS):
             for line in range(ahead, ahead + share, 64):
-                prefetch(line)
+                lanes.prefetch(line)
             ahead += share
             places, to = memory.places + 8 * p, out + p * stride
             if bits == 8:
@@ -333,7 +298,7 @@ def _mean_squares(step, memory, epsilon, scales, zeros):  # type: ignore[no-unty
         for o in range(0, channels, LANES):
             value = load(row + SIZE * o)
             squares = squares + value * value
-        scales[p] = total(squares) / np.float32(channels)
+        scales[p] = lanes.total(squares) / np.float32(channels)
         whole += scales[p]
     for p in range(memory.points):
         mean = whole / np.float32(memory.points) if step.whole else scales[p]
@@ -402,15 +367,15 @@ def _attend(step, memory):  # type: ignore[no-untyped-def]
                 for key in range(0, keys, LANES):
                     score = load(at + SIZE * key)
                     if key + LANES > points:
-                        score = first_lanes(points - key, score, nothing)
+                        score = lanes.first_lanes(points - key, score, nothing)
                         store(at + SIZE * key, score)
                     high = larger(high, score)
-                high = spread(largest(high))
+                high = spread(lanes.largest(high))
                 for key in range(0, keys, LANES):
                     share = _exp(load(at + SIZE * key) - high)
                     summed = summed + share
                     store(at + SIZE * key, share)
-                store(factors + SIZE * LANES * row, one / spread(total(summed)))
+                store(factors + SIZE * LANES * row, one / spread(lanes.total(summed)))
             for o in range(0, values, 32):
                 panel = v + SIZE * (group * values + o) * points
                 out = found + p * width + SIZE * (head * values + o)
@@ -467,7 +432,7 @@ def _score_points(step, memory, work, scales, zeros):  # type: ignore[no-untyped
         for o in range(0, step.channels, LANES):
             read = _activate(act, _value(reader, p, o, _factors(reader, o), scale, zero))
             value = value + read * load(weights + SIZE * o)
-        work[step.target + p] = total(value)
+        work[step.target + p] = lanes.total(value)
 
 
 @kernel
@@ -491,27 +456,27 @@ def _forward(net, planes, found, tokens=None):  # type: ignore[no-untyped-def]
         for at in range(net.steps.shape[0]):
             step = net.steps[at]
             code = step.code
-            if code == MULTIPLY:
+            if code == packing.MULTIPLY:
                 _multiply(net, step, memory)
-            elif code == NORM and step.whole:
+            elif code == packing.NORM and step.whole:
                 _round_board(net, step, memory, acts, scales, zeros)
-            elif code == NORM:
+            elif code == packing.NORM:
                 _round_rows(net, step, memory, scales, zeros)
-            elif code == ADD:
+            elif code == packing.ADD:
                 _add(step, memory, scales, zeros)
-            elif code == POOL:
+            elif code == packing.POOL:
                 _pool(step, memory, scales, zeros)
-            elif code == DENSE:
+            elif code == packing.DENSE:
                 _dense(step, memory, work)
-            elif code == POINTS:
+            elif code == packing.POINTS:
                 _score_points(step, memory, work, scales, zeros)
-            elif code == PLANES:
+            elif code == packing.PLANES:
                 _write_planes(net, step, planes[i], acts, work)
                 scales[:], zeros[:] = np.float32(1 / INPUT), np.float32(0)
             elif tokens is not None:
-                if code == RMS:
+                if code == packing.RMS:
                     _mean_squares(step, memory, net.numbers[step.shift], scales, zeros)
-                elif code == QKV:
+                elif code == packing.QKV:
                     _split_heads(step, memory, work, scales, zeros)
                 else:  # ATTEND
                     _attend(step, memory)

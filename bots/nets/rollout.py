@@ -33,19 +33,17 @@ class RolloutPolicy:
 
         from bots.search import rollouts
 
-        checkpoint = Checkpoint.open(folder)
+        checkpoint, again = Checkpoint.open(folder), "train it again: arena train rollout"
         checkpoint.require(ROLLOUT)
         if (features := checkpoint.manifest.network.get("features")) != rollouts.FEATURES:
-            raise CheckpointError(
-                f"{folder}: has the features {features!r} and this version knows {rollouts.FEATURES}; "
-                "train it again: arena train rollout"
-            )
+            known = rollouts.FEATURES
+            raise CheckpointError(f"{folder}: has the features {features!r} and this version knows {known}; {again}")
         try:
             learned = load_file(checkpoint.weights)[TENSOR]
         except (SafetensorError, KeyError) as error:
-            raise CheckpointError(f"{checkpoint.weights}: has no weights ({error}); train it again") from error
+            raise CheckpointError(f"{checkpoint.weights}: has no weights ({error}); {again}") from error
         if learned.shape != (int(rollouts.tie().max()) + 1,):
-            raise CheckpointError(f"{checkpoint.weights}: has {learned.shape} weights; train it again")
+            raise CheckpointError(f"{checkpoint.weights}: has {learned.shape} weights; {again}")
         return cls(checkpoint, learned)
 
     def weights(self, size: int, sharpness: float = 1.0) -> Weights:

@@ -13,7 +13,7 @@ import time
 WELL_BEHAVED = (
     *("good", "bare", "small", "strict", "timeless", "komi"),
     *("loud", "daemons"),
-    *("kata", "garbled", "unwilling"),
+    *("kata", "garbled"),
 )
 REPORTS = {  # what it says with a move; the last line counts
     "kata": "info move A9 visits 1 winrate 0.1 prior 0.1 order 0 pv A9\n"
@@ -23,7 +23,6 @@ REPORTS = {  # what it says with a move; the last line counts
     "garbled": "info move {0} visits many winrate 0.5 pv {0} info move winrate info move D4 visits 3 winrate nan"
     " order 1 pv D4 info move Z9 visits 1 winrate 2 pv ownership 0.5 -7",
 }
-REPORTS["unwilling"] = REPORTS["kata"]
 COLUMNS = "ABCDEFGHJKLMNOPQRST"
 COMMANDS = "name version protocol_version list_commands boardsize clear_board komi play genmove quit"
 EXTRAS = "set_free_handicap time_settings time_left set_random_seed kata-set-rules"
@@ -140,8 +139,6 @@ def main(mode: str, delay: str = "0") -> None:
                 point = next((point for point in points if point not in taken), "pass")
                 taken.add(point)
                 reply(point)
-            case ["kata-genmove_analyze", *_] if mode == "unwilling":
-                reply("could not parse", "?")
             case ["kata-genmove_analyze", *_]:
                 point = next(f"{column}{row}" for row in (1, 2) for column in COLUMNS if f"{column}{row}" not in taken)
                 taken.add(point)
