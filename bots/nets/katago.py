@@ -385,7 +385,7 @@ class FeedForward(nn.Module):
         return (tokens + y).transpose(1, 2).reshape_as(x)
 
 
-BLOCKS = {
+BLOCKS: dict[str, Callable[[Layers], nn.Module]] = {
     "ordinary_block": Residual,
     "gpool_block": partial(Residual, pools=True),
     "nested_bottleneck_block": Nested,
