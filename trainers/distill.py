@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from arena import ConfigError, IllegalMove
 from arena.go.game import Rules
@@ -32,7 +33,7 @@ from bots.search.puct import PuctParams
 from bots.search.tree import params_of
 from trainers.first_net import build, encoder_of, inherited_rules
 from trainers.games import Games
-from trainers.losses import search_loss
+from trainers.losses import Target, search_loss
 from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS, of_rows
 from trainers.processes import join_processes
 from trainers.records import TEST, TRAIN, SplitRule, parts_of, read_records, too_few
@@ -266,7 +267,6 @@ def train(
 
     # Learn
     with join_processes(config) as device, Run(build(config, results).to(device).train(), config, results) as run:
-        run.restore()
 
         def measure(part: str) -> dict[str, float]:
             found = figures(run.averaged, part)
@@ -274,9 +274,8 @@ def train(
                 found |= {f"start_{name}": figure for name, figure in figures(before.to(device), part).items()}
             return found
 
-        with run.batches(rows.batch, config.batch_size) as batches:
-            for planes, targets in batches:
-                losses = search_loss(run.forward(planes), targets, config.outcome_share)
-                on_progress(run.step(losses.total(config), config.batch_size, losses.figures()))
-                run.validate_and_save_when_due(origin, measure)
-        return run.finish(origin, measure)
+        def loss(planes: Tensor, targets: Target) -> tuple[Tensor, Mapping[str, Tensor]]:
+            losses = search_loss(run.forward(planes), targets, config.outcome_share)
+            return losses.total(config), losses.figures()
+
+        return run.learn(rows.batch, loss, origin, measure, on_progress)

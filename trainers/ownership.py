@@ -23,7 +23,7 @@ from trainers.settings import Ownership as Config
 from trainers.train import Origin, Progress, Run, check
 
 
-def loss(outputs: Outputs, target: Target) -> tuple[Tensor, Tensor]:
+def loss(outputs: Outputs, target: Target) -> tuple[Tensor, dict[str, Tensor]]:
     """The mean over points and scored rows of the squared error of the probability that a point will be the side to
     move's; and the share of owned points that were predicted. A point of no one's is half of each side's."""
     assert outputs.ownership is not None  # what ``check`` makes sure of
@@ -32,7 +32,8 @@ def loss(outputs: Outputs, target: Target) -> tuple[Tensor, Tensor]:
     by_point = (outputs.ownership.sigmoid() - shares) ** 2
     owned = target.owners != 0
     right = ((outputs.ownership.detach() > 0) == (target.owners > 0)) & owned
-    return (by_point.mean(1) * scored).sum() / scored.sum().clamp(min=1), right.sum() / owned.sum().clamp(min=1)
+    error = (by_point.mean(1) * scored).sum() / scored.sum().clamp(min=1)
+    return error, {"right": right.sum() / owned.sum().clamp(min=1)}
 
 
 def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
@@ -54,10 +55,4 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
             pairs = ((f"{part}_{name}", f"{part}_{known}") for name, known in names.items())
             return {name: found[known] for name, known in pairs if known in found}
 
-        run.restore()
-        with run.batches(rows.batch, config.batch_size) as batches:
-            for inputs, target in batches:
-                error, right = loss(run.forward(inputs), target)
-                on_progress(run.step(error, config.batch_size, {"right": right}))
-                run.validate_and_save_when_due(origin, measure)
-        return run.finish(origin, measure)
+        return run.learn(rows.batch, lambda *row: loss(run.forward(row[0]), row[1]), origin, measure, on_progress)

@@ -7,14 +7,16 @@ them, the result, the owner of each point and the score (Wu 2019, "Accelerating 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from torch import Tensor
 
 from arena.go.game import Rules
 from trainers import metrics
 from trainers.first_net import build, encoder_of, inherited_rules
 from trainers.games import Rows
-from trainers.losses import loss
+from trainers.losses import Target, loss
 from trainers.processes import join_processes
 from trainers.records import read_split
 from trainers.settings import SL as Config
@@ -40,10 +42,8 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
         def measure(part: str) -> dict[str, float]:
             return metrics.of_records(run.averaged, encoder, split, part, config.seed)
 
-        run.restore()
-        with run.batches(rows.batch, config.batch_size) as batches:
-            for planes, target in batches:
-                losses = loss(run.forward(planes), target)
-                on_progress(run.step(losses.total(config), config.batch_size, losses.figures()))
-                run.validate_and_save_when_due(origin, measure)
-        return run.finish(origin, measure)
+        def loss_of(planes: Tensor, target: Target) -> tuple[Tensor, Mapping[str, Tensor]]:
+            losses = loss(run.forward(planes), target)
+            return losses.total(config), losses.figures()
+
+        return run.learn(rows.batch, loss_of, origin, measure, on_progress)

@@ -93,8 +93,6 @@ MAX_GRAD_NORM = 10.0  # gradient norm at which gradients are clipped; a sound ru
 
 FINITE_EVERY = 32  # steps between two checks that weights and figures are finite
 
-REWARM = 0.05  # share of what is left of a longer budget in which the learning rate rises again
-
 CALIBRATION, PARITY_ROWS, QUICK_ROWS = 256, 1024, 64
 """Positions that set the int8 scales, and positions on which exported nets are compared: of a snapshot few."""
 
@@ -106,20 +104,20 @@ SNAPSHOTS = 3  # how many snapshots of a run are kept
 MakeBatch = Callable[[int, int], Batch]
 """Takes the number of the first row in an endless order and how many rows; returns the batch."""
 
+Loss = Callable[[Tensor, Target], tuple[Tensor, Mapping[str, Tensor]]]
+"""The loss of planes and their targets, and figures; see ``Run.update``."""
+
 Measure = Callable[[str], Mapping[str, float]]
 """Measures the averaged net on a part, "validation" or "test", with which the names of the figures begin."""
 
 
 def compile_network(network: nn.Module, config: Loop, device: torch.device, **options: Any) -> nn.Module:
-    """The net compiled, if the settings say so and torch can: for a CPU it needs a C++ compiler, for a GPU one of C.
-    Where there is none the net is left as it is, with a warning in the log."""
-    if not config.compile:
-        return network
-    variable, usual = ("CXX", ("g++", "clang++")) if device.type == "cpu" else ("CC", ("gcc", "clang", "cc"))
-    if any(shutil.which(name) for name in (os.environ.get(variable, ""), *usual) if name):
+    """The net compiled, if the settings say so. Without a compiler it is left as it is, with a warning in the log."""
+    usual = ("g++", "clang++", os.environ.get("CXX")) if device.type == "cpu" else ("gcc", "cc", os.environ.get("CC"))
+    if config.compile and any(shutil.which(name) for name in usual if name):
         return torch.compile(network, **options)  # type: ignore[return-value]  # of a module it is one
-    words = "compile = true needs a compiler (%s), and there is none: the net learns uncompiled"
-    logging.getLogger(__name__).warning(words, " or ".join(usual))
+    if config.compile:
+        logging.getLogger(__name__).warning("compile = true needs a compiler, such as %s: the net isn't", usual[0])
     return network
 
 
@@ -168,18 +166,17 @@ class Run:
         self.step_count = self.rows = self.games = 0
         self.stop_asked = self._stop_agreed = False
         self._sums: Tensor | None = None  # of the processes' clocks and wishes to stop, in the last step
-        pairs = list(zip(self.averaged.state_dict().values(), network.state_dict().values(), strict=True))
-        self._numbers = [pair for pair in pairs if pair[0].is_floating_point()]
-        self._counts = [pair for pair in pairs if not pair[0].is_floating_point()]
+        self._averages, self._weights = (
+            [part for part in net.state_dict().values() if part.is_floating_point()] for net in (self.averaged, network)
+        )
         self._seconds_before = self._agreed_seconds = 0.0
         self._started = self._saved = self._kept = time.monotonic()
         self._counts_all = False  # whether the minutes of this sitting have begun
         self._names: tuple[str, ...] = ()
         self._last = self._means = torch.empty(0)  # figures, on the device: reading them waits for it
         self._pace = np.zeros(3)  # rows, seconds, and seconds of waiting for rows of a step
-        self._steps_here = self._last_rows = 0  # steps of this sitting, rows of the last one
+        self._steps_here = 0  # steps of this sitting
         self._ended = self._rate = self._waited = 0.0
-        self._rewarm = (0.0, 0.0)  # the share of the budget and the rate at which a longer one was begun
         self._read, self._shown = -math.inf, {"loss": math.nan, "right": math.nan}
         self._logged = -1
         self._tensorboard: Any = None
@@ -247,11 +244,11 @@ class Run:
             outputs: Outputs = self.model(planes)
         return outputs.to(torch.float32)
 
-    def step(self, loss: Tensor, rows: int, figures: Mapping[str, Tensor] | None = None) -> Progress:
+    def step(self, loss: Tensor, figures: Mapping[str, Tensor], rows: int) -> Progress:
         """Learn from ``loss``, which this process's part of ``rows`` rows gave; see ``update``."""
         self.zero_grad()
         loss.backward()
-        return self.update(rows, {"loss": loss, **(figures or {})})
+        return self.update(rows, {"loss": loss, **figures})
 
     def zero_grad(self) -> None:
         """Begin a step of many parts: then follow ``backward`` of the loss of each, and ``update``."""
@@ -261,7 +258,7 @@ class Run:
     def update(self, rows: int, figures: Mapping[str, Tensor]) -> Progress:
         """Learn from the gradients that there are. ``figures`` are scalars on the device, always the same ones: "loss",
         for predictions "right", and what else is to be logged. Nothing waits for a GPU unless figures are due."""
-        self._rate = self._scheduled_rate()
+        self._rate = learning_rate(self.config, self.done)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = self._rate * group["share"]
@@ -272,7 +269,7 @@ class Run:
         self.step_count += 1
         self.rows += rows
         self._average()
-        self._names, self._last_rows = (*figures, "grad_norm"), rows
+        self._names = (*figures, "grad_norm")
         self._last = torch.stack([figure.detach().float() for figure in (*figures.values(), norm)])
         now = time.monotonic()
         if self._steps_here:  # a first step's seconds don't count
@@ -286,18 +283,9 @@ class Run:
             self.require_finite()
         return self.progress()
 
-    def _scheduled_rate(self) -> float:
-        """The learning rate of the schedule. After the budget of a run was changed the rate goes there slowly from the
-        one that it had (Ibrahim et al. 2024, "Simple and scalable strategies to continually pre-train LLMs")."""
-        rate, (begun, last) = learning_rate(self.config, self.done), self._rewarm
-        if math.isnan(begun):
-            self._rewarm = begun, last = self.done, last
-        gone = (self.done - begun) / (REWARM * (1 - begun)) if begun < 1 else 1.0
-        return rate if not last or gone >= 1 else last + (rate - last) * gone
-
     def is_finite(self) -> bool:
         """Whether all weights and the figures of the last steps are finite numbers. Waits for the device."""
-        norm = torch.nn.utils.get_total_norm([tensor for pair in self._numbers for tensor in pair])
+        norm = torch.nn.utils.get_total_norm([*self._averages, *self._weights])
         return bool((norm + self._means.sum().to(self.device)).isfinite())
 
     def require_finite(self) -> None:
@@ -323,9 +311,27 @@ class Run:
     @torch.no_grad()
     def _average(self) -> None:
         share = 1 - min(self.config.ema_decay, (1 + self.step_count) / (10 + self.step_count))
-        torch._foreach_lerp_([mean for mean, _ in self._numbers], [tensor for _, tensor in self._numbers], share)
-        if self._counts:
-            torch._foreach_copy_([copy for copy, _ in self._counts], [tensor for _, tensor in self._counts])
+        torch._foreach_lerp_(self._averages, self._weights, share)
+
+    def learn(
+        self, make_batch: MakeBatch, loss: Loss, origin: Origin, measure: Measure, show: Callable[[Progress], None]
+    ) -> Path:
+        """Learn from batches until the run is over, from where it stood before; then ``finish``. Every
+        ``validate_every`` rows the figures of a validation are logged; snapshots and states are saved in time."""
+        config: Any = self.config  # whose budget may be in rows
+        size, every = config.batch_size, config.validate_every
+        self.restore()
+        with self.batches(make_batch, size) as batches:
+            for planes, targets in batches:
+                show(self.step(*loss(planes, targets), size))
+                if self.rows // every > (self.rows - size) // every:
+                    self.require_finite()
+                    if is_first():
+                        self.log(**self.figures(), **self.speed(), **measure("validation"))
+                if self.snapshot_is_due():
+                    self.save_snapshot(origin)
+                self.save_when_due()
+        return self.finish(origin, measure)
 
     # --- Figures ---
 
@@ -375,9 +381,6 @@ class Run:
             "format": STATE_FORMAT,
             "settings": self.settings,
             "counters": {"step": self.step_count, "rows": self.rows, "seconds": self.seconds},
-            "limits": self.config.limits(),
-            "rate": self._rate,
-            "rewarm": self._rewarm,
             "network": self.network.state_dict(),
             "averaged": self.averaged.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
@@ -394,13 +397,10 @@ class Run:
             state = read_tensors(path)
             if not isinstance(state, dict) or state.get("format") != STATE_FORMAT:
                 raise CheckpointError(f"{path}: the state is of another version; start again with --new")
-            before = state["settings"]
-            differing = [key for key, value in self.settings.items() if before.get(key, value) != value]  # or it is new
-            if differing:
-                wrong = ", ".join(f"{key} = {before.get(key)!r}, not {self.settings[key]!r}" for key in differing)
-                raise CheckpointError(
-                    f"{path}: this run has {wrong}; resume it with its settings, or start again with --new"
-                )
+            pairs = {key: (state["settings"].get(key, value), value) for key, value in self.settings.items()}
+            if wrong := ", ".join(f"{key} = {old!r}, not {new!r}" for key, (old, new) in pairs.items() if old != new):
+                words = f"this run has {wrong}; resume it with its settings, or start again with --new"
+                raise CheckpointError(f"{path}: {words}")
             self.network.load_state_dict(state["network"])
             self.averaged.load_state_dict(state["averaged"])
             for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
@@ -408,9 +408,7 @@ class Run:
             counters = state["counters"]
             self.step_count, self.rows = counters["step"], counters["rows"]
             self._seconds_before = self._agreed_seconds = counters["seconds"]
-            is_changed = state["limits"] != self.config.limits()
-            self._rewarm = (math.nan, state["rate"]) if is_changed else state["rewarm"]
-            self._rate = state["rate"]
+            self._rate = learning_rate(self.config, self.done)
             self._started = self._saved = self._kept = time.monotonic()
         if is_first():
             self._reopen_log()
@@ -463,19 +461,6 @@ class Run:
         forget_snapshots(self.saved, SNAPSHOTS)
         self._kept = time.monotonic()
         return folder
-
-    def validate_and_save_when_due(self, origin: Origin, measure: Measure) -> None:
-        """Log the figures of a validation if the last step reached a multiple of ``validate_every`` rows; keep a
-        snapshot and save the state when it is time."""
-        assert isinstance(self.config, Supervised)  # whose budget may be in rows
-        rows, before = self.config.validate_every, self.rows - self._last_rows
-        if self.rows // rows > before // rows:
-            self.require_finite()
-            if is_first():
-                self.log(**self.figures(), **self.speed(), **measure("validation"))
-        if self.snapshot_is_due():
-            self.save_snapshot(origin)
-        self.save_when_due()
 
     def finish(self, origin: Origin, measure: Measure) -> Path:
         """Save the state and the checkpoint, with the figures of a last validation and, once the budget is spent, of

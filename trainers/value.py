@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -177,14 +177,13 @@ def train(
 
         if before is not None:
             before.to(device)
-        run.restore()
-        with run.batches(rows.batch, config.batch_size) as batches:
-            for planes, targets in batches:
-                policy = None
-                if before is not None:
-                    with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=config.bf16):
-                        policy = before(planes).policy.to(torch.float32)
-                terms = loss(run.forward(planes), targets, policy)
-                on_progress(run.step(terms.total(config), config.batch_size, terms.figures()))
-                run.validate_and_save_when_due(origin, measure)
-        return run.finish(origin, measure)
+
+        def loss_of(planes: Tensor, targets: Target) -> tuple[Tensor, Mapping[str, Tensor]]:
+            policy = None
+            if before is not None:
+                with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=config.bf16):
+                    policy = before(planes).policy.to(torch.float32)
+            terms = loss(run.forward(planes), targets, policy)
+            return terms.total(config), terms.figures()
+
+        return run.learn(rows.batch, loss_of, origin, measure, on_progress)

@@ -161,7 +161,7 @@ def learn(run: Run, config: Config, replay: Replay, encoder: Encoder) -> float:
     with prefetch(make, range(rows, rows + steps * batch, batch), batch, run.device) as ahead:
         for planes, targets in ahead:
             losses = search_loss(run.forward(planes), targets, config.outcome_share)
-            run.step(losses.total(config), batch, losses.figures())
+            run.step(losses.total(config), losses.figures(), batch)
             if run.stop_asked:
                 break
     run.require_finite()

@@ -34,9 +34,9 @@ def test_the_ownership_loss_knows_only_scored_rows() -> None:
     owners = torch.tensor([[1, -1, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0]], dtype=torch.int8)
     scores = torch.tensor([3.0, -2.0, float("nan")])
     target = Target(torch.zeros(3), torch.zeros(3), owners, scores)
-    squared, right = ownership.loss(ownership.Outputs(ownership=torch.zeros(3, 4)), target)
+    squared, figures = ownership.loss(ownership.Outputs(ownership=torch.zeros(3, 4)), target)
     assert float(squared) == pytest.approx((0.25 * 3 / 4 + 0.25) / 2)  # a point of no one's is half of each
-    assert right == pytest.approx(1 / 7)  # a logit of 0 says: not mine
+    assert figures["right"] == pytest.approx(1 / 7)  # a logit of 0 says: not mine
 
 
 def small_run(folder: Path, net: str) -> dict[str, Any]:

