@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from threading import Event, Thread
 from typing import TextIO
@@ -42,16 +42,6 @@ SLICE_SECONDS = 0.1
 
 FIRST_SLICES = 50
 """Slices that the first report may take: after one, a slow net may not have visited any move."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer to a line of input: ``text`` at once, then the ``reports`` of an analysis, a line each, until the next
-    line of input. ``is_last`` for the answer to ``quit``."""
-
-    text: str
-    reports: Iterator[str] | None = None
-    is_last: bool = False
 
 
 class Server:
@@ -111,23 +101,23 @@ class Server:
             "stop": lambda words: None,
         }
         if analyses:
-            self._commands |= {"kata-analyze": self._analyze, "kata-genmove_analyze": self._genmove_analyze}
+            self._commands["kata-analyze"] = self._analyze
 
-    def answer(self, line: str) -> Answer | None:
-        """Execute a line of input. None for an empty line."""
+    def answer(self, line: str) -> tuple[str, Iterator[str] | None]:
+        """Execute a line of input: the answer at once, then the reports of an analysis, a line each, until the next
+        line of input."""
         number, words = read_line(line)
         if number is None and not words:
-            return None
-        command = words[0] if words else ""
+            return "", None
         try:
-            if command not in self._commands:
+            if not words or words[0] not in self._commands:
                 raise CommandError("unknown command")
-            result = self._commands[command](words[1:])
+            result = self._commands[words[0]](words[1:])
         except CommandError as refusal:
-            return Answer(f"?{number or ''} {refusal}\n\n")
+            return f"?{number or ''} {refusal}\n\n", None
         if result is None or isinstance(result, str):
-            return Answer(f"={number or ''} {result or ''}\n\n", is_last=command == "quit")
-        return Answer(f"={number or ''}\n", result)
+            return f"={number or ''} {result or ''}\n\n", None
+        return f"={number or ''}\n", result
 
     # --- The game ---
 
@@ -277,27 +267,15 @@ class Server:
         return self._copy.update()
 
     def _genmove(self, words: list[str]) -> str:
-        return self._choose(parse_colour(words, 0))[0]
-
-    def _genmove_analyze(self, words: list[str]) -> str:
-        request = AnalysisRequest.read(words, self._position.game.to_play)
-        move, report = self._choose(request.colour, request)
-        return "".join(f"\n{line}" for line in (report, f"play {move}") if line)
-
-    def _choose(self, colour: Colour, request: AnalysisRequest | None = None) -> tuple[str, str]:
-        """Have the bot choose a move and play it. Returns the move and, on ``request``, a report of its candidates."""
-        start, report = time.monotonic(), ""
+        colour, start = parse_colour(words, 0), time.monotonic()
         with _faults_refused():
             decision = self._bot.choose(self._bots_game(colour), self._limits_for(colour))
-            if request:
-                analysis = PositionAnalysis(self._bot, self._bots_game(colour), self._has_net)
-                report = format_report(analysis, self._bot.analyse(analysis.game, Limits(simulations=1)), request)
             if colour in self._clocks:
                 self._clocks[colour].spend(time.monotonic() - start)
             if decision.move is None:
-                return "resign", report
+                return "resign"
             self._position.play(colour, decision.move)
-            return gtp_from_move(decision.move, self._size), report
+            return gtp_from_move(decision.move, self._size)
 
     def _analyze(self, words: list[str]) -> Iterator[str]:
         """Endless reports, a line each; the first is computed before this returns. Empty reports only yield control."""
@@ -337,38 +315,32 @@ def serve(server: Server, lines: TextIO, output: TextIO) -> None:
 
     line = lines.readline()
     while line:
-        answer = server.answer(line) or Answer("")
-        write(answer.text)
-        if answer.is_last:
+        text, reports = server.answer(line)
+        write(text)
+        if read_line(line)[1][:1] == ["quit"]:
             return
-        if answer.reports is None:
+        if reports is None:
             line = lines.readline()
-        else:
-            with _reporting(answer.reports, write):
-                line = lines.readline()
-            write("\n")
+            continue
+        enough = Event()
+        writer = Thread(target=_report, args=(reports, enough, write))
+        writer.start()
+        try:
+            line = lines.readline()
+        finally:
+            enough.set()
+            writer.join()
+        write("\n")
 
 
-@contextmanager
-def _reporting(reports: Iterator[str], write: Callable[[str], None]) -> Iterator[None]:
-    """Write reports in a thread inside the block, so that the block can wait for the next line of input."""
-    enough = Event()
-
-    def report() -> None:
-        with suppress(OSError):  # the reader has left; writing the next answer raises
-            for text in reports:
-                if text:
-                    write(f"{text}\n")
-                if enough.is_set():
-                    return
-
-    writer = Thread(target=report)
-    writer.start()
-    try:
-        yield
-    finally:
-        enough.set()
-        writer.join()
+def _report(reports: Iterator[str], enough: Event, write: Callable[[str], None]) -> None:
+    """Write reports, a line each, until there are enough."""
+    with suppress(OSError):  # the reader has left; writing the next answer raises
+        for text in reports:
+            if text:
+                write(f"{text}\n")
+            if enough.is_set():
+                return
 
 
 @contextmanager

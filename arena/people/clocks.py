@@ -1,4 +1,4 @@
-"""The clocks of a person's game: what both sides have left while a turn runs, is paused or is taken back."""
+"""The clocks of a person's game: what both sides have left while a turn runs or is taken back."""
 
 from __future__ import annotations
 
@@ -8,26 +8,6 @@ from copy import copy
 from arena.contract.bot import Limits
 from arena.contract.limits import Clock, TimeLeft
 from arena.go.coords import Colour
-
-
-class Stopwatch:
-    """Seconds that pass only while it runs; calling it reads them, from any thread. It runs from the start."""
-
-    def __init__(self, now: Callable[[], float]):
-        self._now = now
-        self._state: tuple[float, float | None] = (0.0, None)  # seconds of pauses, and when the present one began
-
-    def __call__(self) -> float:
-        paused, since = self._state
-        return (self._now() if since is None else since) - paused
-
-    def stop(self) -> None:
-        paused, since = self._state
-        self._state = paused, self._now() if since is None else since
-
-    def go_on(self) -> None:
-        paused, since = self._state
-        self._state = paused + (0.0 if since is None else self._now() - since), None
 
 
 class Clocks:

@@ -84,7 +84,7 @@ class CommandReader:
         if asked and word in ("y", "yes"):
             word = asked
         elif self._confirm and word in QUESTIONS and not now.is_over:
-            if word == "resign" or (now.is_rated and now.phase is PLAY):
+            if word == "resign" or (not now.unrated and now.phase is PLAY):
                 self.question = word
                 return f"{QUESTIONS[word]} {self._confirm} to go ahead; anything else plays on."
         command = next((each for each in COMMANDS if each.word == word), None)

@@ -137,15 +137,8 @@ class SavedGame:
         return self.record.handicap
 
     @property
-    def is_of_event(self) -> bool:
-        """Whether it is a game of a match: without help, and scored as games of bots are."""
-        return self.record.event not in ("", EVENT)
-
-    @property
     def unrated(self) -> str:
-        """Why the game doesn't count for ratings, in a few words; empty for one that does, and for games of events."""
-        if self.record.event != EVENT:
-            return ""
+        """Why the game doesn't count for ratings, in a few words; empty for one that does."""
         rules, words = self.record.rules, []
         if not (self.record.black_player and self.record.white_player):
             words.append("a player without a name")
@@ -156,10 +149,6 @@ class SavedGame:
         if rules.komi != Rules.preset(rules.name, rules.size).komi:
             words.append(f"komi {rules.komi:g}")
         return ", ".join([*words, *(help.value for help in self.helps)])
-
-    @property
-    def is_rated(self) -> bool:
-        return self.record.event == EVENT and not self.unrated
 
     def to_sgf(self) -> str:
         """The game as any program reads it, and whole as JSON in a property of the root."""
@@ -210,7 +199,6 @@ class SessionState(SavedGame):
     points: bytes = b""
     prisoners: tuple[int, int] = (0, 0)
     thinking: Colour | None = None
-    is_paused: bool = False
     advice: Advice | None = None
     advising: bool = False
     estimate: ScoreEstimate | None = None

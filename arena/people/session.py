@@ -26,7 +26,7 @@ from arena.go.record import UNKNOWN, MoveStats
 from arena.match.game_loop import GameLoop, LiveGame, worth_keeping
 from arena.match.schedule import Pairing
 from arena.people.adviser import NO_DEADLINE, Adviser, catch_up
-from arena.people.clocks import Clocks, Stopwatch
+from arena.people.clocks import Clocks
 from arena.people.counting import count, dead_stones, estimate_score, group_at
 from arena.people.saved_game import Advice, Help, Phase, SavedGame, SessionState, Turn
 
@@ -89,7 +89,7 @@ class GameSession:
         self._wake: Callable[[], object] = lambda: None
         self._position = object()  # another one after each change: a message about an earlier one is dropped
         self._player, self._helper = _Worker("bot"), _Worker("adviser")
-        self._time = Stopwatch(now)
+        self._time = now
         limits = {colour: opponents[colour].limits if colour in opponents else saved.time for colour in Colour}
         self._clocks = Clocks(limits, saved.clocks, self._time)
         self._live: LiveGame | None = None  # the bot's, for its thread alone
@@ -107,10 +107,10 @@ class GameSession:
         self._wake = wake
 
     def update(self) -> None:
-        """Carry out the messages of other threads, unless the game is paused, and end a game that is lost on time. Call
-        it a few times a second in a game with clocks."""
+        """Carry out the messages of other threads, and end a game that is lost on time. Call it a few times a second in
+        a game with clocks."""
         self._has_come.clear()
-        while not (self._now.is_paused or self._messages.empty()):
+        while not self._messages.empty():
             position, message = self._messages.get()
             if position is self._position:
                 message()
@@ -195,17 +195,6 @@ class GameSession:
             lambda words: self._update(trouble=f"the playouts can't run: {words}", estimating=False),
         )
 
-    def pause(self) -> None:
-        """Stop the clocks, and keep a bot's answer back, until ``go_on``."""
-        self.update()
-        self._time.stop()
-        self._update(is_paused=True)
-
-    def go_on(self) -> None:
-        self._time.go_on()
-        self._update(is_paused=False)
-        self.update()
-
     # --- The count ---
 
     def toggle(self, move: Move) -> None:
@@ -287,9 +276,7 @@ class GameSession:
         return self._now.dead
 
     def _note_help(self, help: Help) -> None:
-        """Note that the person has had help. Raises ActionRefused in a game of an event."""
-        if self._now.is_of_event:
-            raise ActionRefused("There is no help in a match; play on, or resign.")
+        """Note that the person has had help."""
         if help not in self._now.helps:
             self._update(helps=(*self._now.helps, help))
             self._save()
@@ -341,8 +328,7 @@ class GameSession:
         self._clocks.begin(None)
         game = self._game
         if self._now.phase is not Phase.OVER and game.is_over:
-            agreed = game.rules.agrees_on_dead and game.is_passed_out and not self._now.is_of_event
-            if not agreed:  # a game at its limit counts as it is, too
+            if not (game.rules.agrees_on_dead and game.is_passed_out):  # a game at its limit counts as it is, too
                 self._update_record(outcome=game.outcome)
                 self._update(dead=(), proposed=())
         if self._now.dead is not None:

@@ -7,14 +7,13 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from io import StringIO
 from typing import Any, ClassVar, TextIO
 
 import rich.console
-from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -43,22 +42,6 @@ class Pane(Widget):
 
     def render(self) -> Group:
         return Group(*self._draw(*self.size))
-
-
-class Footer(widgets.Footer):
-    """The keys in a line, ``?`` first, then in the order of the app's bindings; what doesn't fit is left out."""
-
-    def compose(self) -> ComposeResult:
-        keys: Iterable[Any] = super().compose()
-        bindings: Sequence[Any] = self.app.BINDINGS
-        room, order = self.app.size.width, [binding.key.split(",")[0] for binding in bindings]
-        for key in sorted(keys, key=lambda key: -1 if key.key == "question_mark" else order.index(key.key)):
-            room -= cell_len(f" {key.key_display} {key.description} ")
-            if room >= 0:
-                yield key
-
-    def on_resize(self) -> None:
-        self.refresh(recompose=True)
 
 
 class KeyBindings(ModalScreen[None]):

@@ -11,11 +11,11 @@ from textual.containers import Container, VerticalScroll
 from textual.events import Click, Resize
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Footer, Static
 
 from arena.go.coords import Move
 from arena.report.board import board_height, board_width, largest_cell, point_at
-from arena.tui.app import ArenaApp, Footer
+from arena.tui.app import ArenaApp
 
 BESIDE, GAP, BELOW = 30, 2, 10
 """Minimum columns of the text beside a board, the columns between, and lines of text below a board that is large."""

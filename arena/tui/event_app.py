@@ -16,15 +16,15 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Container, VerticalScroll
 from textual.events import Click, Resize
-from textual.widgets import ContentSwitcher, Static
+from textual.widgets import ContentSwitcher, Footer, Static
 
 from arena.go.coords import Move
 from arena.go.game import Game, Rules
 from arena.match.runner import Control, Update
 from arena.report import figures, style
 from arena.report.board import LARGEST, board_height, board_width, draw_board, largest_cell, legend
-from arena.results.event_state import RECENT, EventState, LiveBoard
-from arena.tui.app import ArenaApp, Footer, Pane, run_app
+from arena.results.event_state import RECENT, EventState
+from arena.tui.app import ArenaApp, Pane, run_app
 
 FRAME_SECONDS, REPORT_SECONDS = 0.4, 1.0  # seconds between two drawings of figures, and of the whole report, at least
 FIGURES_WIDTH, GAP = 50, 4  # columns of the figures beside a board, at least, and those between
@@ -46,18 +46,17 @@ class EventApp(ArenaApp):
     #left VerticalScroll { height: auto; max-height: 100%; }
     VerticalScroll { scrollbar-size-vertical: 1; }
     .beside { layout: horizontal; }
-    .-hidden { display: none; }
     """
     BINDINGS: ClassVar[list[Any]] = [
+        Binding("question_mark", "keys", "Keys"),
         Binding("q", "finish", "Finish"),
         Binding("space", "pause", "Pause"),
-        Binding("question_mark", "keys", "Keys"),
         Binding("n,right", "watch(1)", "Next"),
         Binding("left", "watch(-1)", "Previous board", show=False),
         Binding("p", "pin", "Pin"),
         Binding("w", "view('wall')", "Boards"),
         Binding("c", "view('curve')", "Curve"),
-        Binding("s", "board", "Standings"),
+        Binding("s", "view('standings')", "Standings"),
         Binding("g", "view('games')", "Games"),
         Binding("escape", "view('overview')", "Overview", show=False),
     ]
@@ -71,7 +70,7 @@ class EventApp(ArenaApp):
         self._stops = threading.Event()
         self._is_new = True
         self._reported = 0.0
-        self._was_paused = self._has_board = self._offers_standings = False
+        self._was_paused = False
         self._thread = threading.Thread(target=self._take_updates, name="event", daemon=True)
 
     # --- The event ---
@@ -146,6 +145,8 @@ class EventApp(ArenaApp):
                 yield Pane(self._board, id="board")
             yield Pane(self._wall, id="wall")
             yield Pane(self._large_curve, id="curve")
+            with VerticalScroll(id="standings"):
+                yield Static(id="report")
             with VerticalScroll(id="games"):
                 yield Static(id="last")
         yield Footer()
@@ -168,31 +169,17 @@ class EventApp(ArenaApp):
         self.query_one("#head", Static).update(Group(*figures.header(self.state)))
         if monotonic() >= self._reported + REPORT_SECONDS:
             self._reported = monotonic()
-            self.query_one("#figures", Static).update(Group(*figures.figures(self.state)))
+            for id in ("#figures", "#report"):
+                self.query_one(id, Static).update(Group(*figures.figures(self.state)))
             self.query_one("#last", Static).update(figures.last_games(self.state, RECENT))
         for pane in self.query(f"#{shown}, #{shown} Pane").results(Pane):
             pane.refresh()
-        if self._offers_standings != (offers := bool(self.check_action("board", ()))):
-            self._offers_standings = offers
-            self.refresh_bindings()
 
     def action_view(self, name: str) -> None:
         switcher = self.query_one(ContentSwitcher)
         switcher.current = "overview" if switcher.current == name else name
         self._reported = 0.0
         self._redraw()
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The board is hidden only where the standings need its room."""
-        if action != "board" or not self.query("#board"):
-            return True
-        is_hidden = self.query_one("#board").has_class("-hidden")
-        return self._has_board and (is_hidden or self.query_one("#left VerticalScroll").max_scroll_y > 0)
-
-    def action_board(self) -> None:
-        """Hide the board beside the standings, or show it again."""
-        self.query_one(ContentSwitcher).current = "overview"
-        self.query_one("#board").toggle_class("-hidden")
 
     def action_watch(self, step: int) -> None:
         self.state.watch(step)
@@ -211,8 +198,7 @@ class EventApp(ArenaApp):
         is_below = not is_beside and width >= board_width(size) and height >= board_height(size) + AROUND + BELOW
         board = self.query_one("#board")
         self.query_one("#overview").set_class(is_beside, "beside")
-        self._has_board = is_beside or is_below
-        board.set_class(not self._has_board, "-hidden")
+        board.display = is_beside or is_below
         board.styles.width = board_width(size, max(1, cell)) if is_beside else "1fr"
         board.styles.height = "1fr" if is_beside else board_height(size) + AROUND
         board.styles.margin = (0, 0, 0, GAP if is_beside else 0)
@@ -236,40 +222,28 @@ class EventApp(ArenaApp):
         marks = [] if seat.game.ownership is None else [legend(self.colours)]
         return [figures.caption(self.state, seat), *board, figures.players(self.state, seat), *marks]
 
-    def _grid(self, width: int, height: int) -> tuple[list[LiveBoard], int, int, int, int]:
-        """The boards of the wall, boards per row, lines per point, and the columns and lines of each board. As many
-        boards as possible are shown, as large as possible."""
+    def _wall(self, width: int, height: int) -> Sequence[RenderableType]:
+        """As many of the games as there is room for, as large as possible, each below its number and its players."""
         size, boards = self.rules.size, self.state.boards[:WALL]
         for cell in range(LARGEST if self.colours else 1, 0, -1):
             columns, lines = max(NAME, board_width(size, cell)) + 2, board_height(size, cell) + 4
             across, down = max(1, (width + 2) // columns), max(1, (height + 1) // lines)
             if across * down >= len(boards):
                 break
-        return boards[: across * down], across, cell, columns, lines
-
-    def _wall(self, width: int, height: int) -> Sequence[RenderableType]:
-        """As many of the games as there is room for, each below its number, its move and its players."""
-        boards, across, cell, columns, _ = self._grid(width, height)
+        wall = Table.grid(*(Column(width=columns) for _ in range(across)), padding=(0, 0, 1, 0))
         drawn = []
-        for seat in boards:
+        for seat in boards[: across * down]:
             board = draw_game(self.rules, seat.game.moves, None, cell, self.colours)
             names = figures.players(self.state, seat, columns - 2)
             drawn.append(Group(style.line(figures.board_words(seat)), names, *board))
-        wall = Table.grid(*(Column(width=columns) for _ in range(across)), padding=(0, 0, 1, 0))
-        for at in range(0, len(boards), across):
+        for at in range(0, len(drawn), across):
             wall.add_row(*drawn[at : at + across])
         return [wall] if boards else [Text("No game is under way.", "dim")]
 
     def on_click(self, event: Click) -> None:
-        """A click on one of several boards shows that board; a click on a single board shows the next."""
+        """A click on the board shows the next one."""
         if event.widget is not None and event.widget.id == "board":
             self.action_watch(1)
-        if event.widget is not None and event.widget.id == "wall":
-            boards, across, _, columns, lines = self._grid(*event.widget.size)
-            column, row = event.x // columns, event.y // lines
-            if column < across and row * across + column < len(boards):
-                self.state.watched_at = row * across + column
-                self.action_view("overview")
 
 
 @lru_cache(maxsize=64)

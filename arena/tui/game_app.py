@@ -32,8 +32,8 @@ class GameApp(BoardApp):
     that has just moved."""
 
     BINDINGS: ClassVar[list[Any]] = [
-        Binding("q,escape", "leave", "Leave"),
         Binding("question_mark", "keys", "Keys"),
+        Binding("q,escape", "leave", "Leave"),
         Binding("right,space,enter,n", "step(1)", "Next"),
         Binding("left,backspace,p", "step(-1)", "Back"),
         Binding("m", "next_mistake", "Mistake"),

@@ -42,8 +42,15 @@ LONGEST_LINE = 100  # maximum length of a typed or pasted line
 ARROWS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 
 
-class Line(Input):
+EDITING: Any = Input.BINDINGS
+
+
+class Line(Input, inherit_bindings=False):
     """The line that is typed. The screen's keys come first, where its ``check_action`` lets them."""
+
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding(key, one.action, show=False) for one in EDITING for key in one.key.split(",") if "ctrl" not in key
+    ]
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
         return False
@@ -93,9 +100,6 @@ class PlayApp(BoardApp):
         self._session.subscribe(lambda: self.call_later(self.look))
         self.set_interval(REDRAW_SECONDS, self._tick)
         self.look()
-
-    def pause(self, stops: bool) -> None:
-        (self._session.pause if stops else self._session.go_on)()
 
     # --- The game goes on by itself ---
 
@@ -271,8 +275,6 @@ class PlayApp(BoardApp):
             return style.text(ending_words(now), "bold")
         if now.phase is Phase.COUNT:
             return style.text("looking for dead stones" if now.count is None else "which stones are dead?", "bold")
-        if now.is_paused:
-            return style.text("paused", style.WARNING)
         if now.thinking is not None:
             return style.text(f"{now.name(now.thinking)} thinks")
         turn = "your turn" if len(now.people) == 1 else f"{now.name(now.to_play)} to play"

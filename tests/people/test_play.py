@@ -54,7 +54,6 @@ GAMES: dict[str, dict[str, Any]] = {
     "ko": {"people": BOTH, "diagram": ".XO..\nXO.O.\n.XO..\n.....\n....."},
     "capture": {"diagram": ".OX..\n.XX..\n.....\n.....\n....."},
     "two stones sent": {"people": BOTH, "diagram": ".O.O.\nXXOO.\n.XO..\n.XO..\n.XO.."},
-    "match": {"event": "a match"},
     "chinese end": SEVEN,
     "cgos end": SEVEN | {"rules": Rules.preset("cgos", 7, 7.0)},
 }
@@ -73,8 +72,6 @@ ko, bot pass: c4 b4
     B4 retakes the ko at once.
 two stones sent, bot pass: pass a5 c5 b5
     B5 repeats the position after move 1 (superko).
-match, bot B2: c3 undo score
-    There is no help in a match; play on, or resign.
 chinese end, bot pass: done pass d4 c5 d4 done
     Dead stones are marked when both sides have passed.
     Dead: White's 1 stone: B5. Black has 28 points, White 21 and komi 7: draw.

@@ -196,42 +196,6 @@ def test_a_bot_makes_ready_before_its_clock_runs() -> None:
         assert (played(now), now.clocks[1], session.snapshot().record.white_seconds) == ("C3 B3", TimeLeft(10, 0), 0)
 
 
-def test_a_pause_stops_the_clocks_and_holds_the_answer_back() -> None:
-    clock, bot = Clock(), Deliberate("B3")
-    with sat(kifu_of(time=Limits(main=10)), bot, now=clock) as session:
-        clock.now += 1
-        session.pause()
-        clock.now += 100
-        assert session.snapshot().is_paused and session.snapshot().clocks[0] == TimeLeft(9, 0)
-        session.go_on()
-        clock.now += 2
-        assert session.snapshot().clocks[0] == TimeLeft(7, 0)
-        session.play(12)
-        assert bot.begun.wait(PATIENCE)
-        session.pause()
-        bot.let.set()
-        assert not session.wait(lambda now: now.thinking is None, 0.05)
-        session.go_on()
-        assert played(settled(session)) == "C3 B3"
-
-
-def test_a_bot_with_a_clock_does_not_lose_on_time_in_a_pause() -> None:
-    """The pause, such as that of Ctrl-Z, was charged to a bot that was thinking."""
-    clock, bot = Clock(), Deliberate("B3")
-    with sat(kifu_of(), bot, Limits(main=10), now=clock) as session:
-        session.play(12)
-        assert bot.begun.wait(PATIENCE)
-        clock.now += 2
-        session.pause()
-        clock.now += 100
-        assert session.snapshot().clocks[1] == TimeLeft(8, 0)
-        session.go_on()
-        clock.now += 3
-        bot.let.set()
-        now = settled(session)
-        assert (played(now), now.clocks[1], now.record.white_seconds) == ("C3 B3", TimeLeft(5, 0), 5)
-
-
 # --- Advice ---
 
 
