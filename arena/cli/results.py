@@ -369,13 +369,13 @@ def analyze(
 def read_game(text: str | None, results: Path, number: int | None = None) -> tuple[GameRecord, bytes | None]:
     """The game of a file of SGF games with its text, else the stored one; the newest one if none is named. Of several
     games in a file it is that of this number, or the first. Raises RecordError or StoreError."""
-    from arena.go.sgf import begin_at_last_setup, read_sgf
+    from arena.go.sgf import read_sgf
     from arena.results.store import Store
 
     path = Path(expanduser(text or ""))
     if path.is_file():
         try:
-            sgf = begin_at_last_setup(_choose_text(path, number))
+            sgf = _choose_text(path, number)
             return read_sgf(sgf), sgf
         except RecordError as error:
             raise RecordError(f"{path}: {error}") from None

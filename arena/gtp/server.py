@@ -20,7 +20,7 @@ from arena.contract.bot import Bot, Candidate, Limits, describe_error
 from arena.contract.limits import Clock, TimeLeft, TimeSettings
 from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Game, GameCopy, Outcome, Rules, handicap_points
-from arena.go.sgf import MAX_BYTES, begin_at_last_setup, read_sgf
+from arena.go.sgf import MAX_BYTES, read_sgf
 from arena.gtp.analysis_commands import AnalysisRequest, PositionAnalysis, format_report
 from arena.gtp.arguments import (
     WHOLE,
@@ -171,7 +171,7 @@ class Server:
         before = words[-1] if len(words) > 1 and WHOLE.fullmatch(words[-1]) else None
         try:
             with open(" ".join(words if before is None else words[:-1]), "rb") as file:
-                record = read_sgf(begin_at_last_setup(file.read(MAX_BYTES + 1)))
+                record = read_sgf(file.read(MAX_BYTES + 1))
             self._check(record.rules.size)
             position = Position(record.rules, self._position.seed + 1, record.setup, record.first)
             for number, move in enumerate(record.moves[: None if before is None else max(0, int(before) - 1)], 1):

@@ -11,7 +11,7 @@ import numpy as np
 
 from arena import BotFault, UserError
 from arena.contract.bot import Bot, Candidate, Limits
-from arena.go.coords import BLACK, Colour, Move, gtp_from_move, pass_move, sgf_from_move
+from arena.go.coords import BLACK, Colour, Move, gtp_from_move, pass_move
 from arena.go.game import Game
 from arena.go.record import GameRecord
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 AT_ONCE = 8  # positions that a bot evaluates in one call: a net takes little more time for eight than for one
 MISTAKE = 0.05  # win rate that a mistake costs, at least; a search of a few hundred visits is not more exact
-LABELS = "ABC"  # of the best candidates, on the board of an SGF file
 
 
 class AnalysisError(UserError):
@@ -190,8 +189,7 @@ def sgf_properties(record: GameRecord, evaluations: Sequence[Evaluation], bot: s
     """Properties for ``GameRecord.to_sgf``: what was found, at the position that it was found in.
 
     Each node gets a comment, Black's win rate in per cent (SBKV, which Sabaki draws as a graph), the score where it is
-    known (V) and labels at the best moves for the next player (LB). A mistake gets DO or, from three times its least
-    cost, BM.
+    known (V). A mistake gets DO or, from three times its least cost, BM.
     """
     size = record.rules.size
     found: dict[int, dict[str, list[str]]] = {0: {"AN": [bot]}}
@@ -201,10 +199,6 @@ def sgf_properties(record: GameRecord, evaluations: Sequence[Evaluation], bot: s
         node["SBKV"] = [f"{100 * evaluation.win_rate:.2f}"]
         if evaluation.margin is not None:
             node["V"] = [f"{evaluation.margin:.1f}"]
-        best = [candidate.move for candidate in evaluation.candidates] or [evaluation.best]
-        labelled = [move for move in best[: len(LABELS)] if move != pass_move(size)]
-        if labelled:
-            node["LB"] = [f"{sgf_from_move(move, size)}:{label}" for move, label in zip(labelled, LABELS, strict=False)]
         move = played.get(evaluation.number)
         if move is not None and move.is_mistake:
             node.update({"BM": ["1"]} if move.loss >= 3 * MISTAKE else {"DO": [""]})
