@@ -245,10 +245,7 @@ def import_(
         console.print_line(f"  plays in {made.precision} here: {share}, win rates within {made.off:.3f} on average")
     for batch, time in made.milliseconds.items():
         console.print_line(f"  {time:.2f} ms an evaluation at batch {batch} ({made.precision}, 9x9, one thread)")
-    console.print_line("Try:")
-    for words in (f"match policy:checkpoint={name} alphago -n 20", f"play alphago:checkpoint={name},visits=50"):
-        console.print_line(f"  arena {words}")
-    console.print_line(f"  arena analyze GAME.sgf --bot alphago:checkpoint={name},visits=50")
+    console.print_line(f"Try: arena match policy:checkpoint={name} alphago -n 20")
 
 
 def build(
@@ -283,11 +280,8 @@ def build(
     chosen = GameFilter(size, rating, rank, min_moves, dead_stones)
     rule = SplitRule(day_of(test_from), validation, test, by_player=by_player)
     with Console(stderr=True).status("Reading") as status:
-
-        def show(read: int, kept: int) -> None:
-            status.update(f"{read:,} games read, {kept:,} kept")
-
-        made = build(paths, out, chosen, rule, workers or cores(), show)
+        words = "{:,} games read, {:,} kept"
+        made = build(paths, out, chosen, rule, workers or cores(), lambda *counts: status.update(words.format(*counts)))
     print(f"{out}: {made.manifest.read:,} games of {size}x{size} read")
     for part, title in enumerate(PARTS):
         games = made.part(part)

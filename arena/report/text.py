@@ -229,11 +229,8 @@ def _lateness(report: Standings) -> Iterator[tuple[str, str]]:
         if mean is not None and mean > SLOW * limit:
             yield "Warning", f"{name} uses {style.seconds(mean)} per move, and its limit is {style.seconds(limit)}"
         elif late > FEW_LATE:
-            share = style.per_cent(late)
-            yield (
-                "Warning",
-                f"{name} exceeds its limit of {style.seconds(limit)} by a fifth or more in {share} of its moves",
-            )
+            words = f"{name} exceeds its limit of {style.seconds(limit)} by a fifth or more"
+            yield "Warning", f"{words} in {style.per_cent(late)} of its moves"
     on_time = sum(game.outcome is not None and game.outcome.ending is Ending.TIME for game in report.forfeits)
     if on_time > FEW_ON_TIME * report.games:
         share = style.per_cent(on_time / report.games)

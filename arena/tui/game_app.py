@@ -20,7 +20,7 @@ from arena.report.board import SIGNS, Overlay, draw_board
 from arena.report.chart import WinRateCurve
 from arena.report.game import costs, game_title, move_columns, position_facts, remark_of, replayed
 from arena.results.analysis import MISTAKE, Evaluation, evaluation_count
-from arena.tui.board import BoardApp
+from arena.tui.app import BoardApp
 
 MOST_MISTAKES = 3
 

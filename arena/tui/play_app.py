@@ -33,8 +33,7 @@ from arena.report.play import (
     move_words,
 )
 from arena.results.analysis import Evaluation
-from arena.tui.app import KeyBindings, run_app
-from arena.tui.board import BoardApp, BoardPane
+from arena.tui.app import BoardApp, BoardPane, KeyBindings, run_app
 from arena.tui.game_app import GameApp
 
 REDRAW_SECONDS = 0.2  # seconds between two drawings while a clock runs

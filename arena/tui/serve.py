@@ -30,9 +30,6 @@ LEAVE_SECONDS = 3.0  # how long a visitor's process may take to end by itself af
 SESSION = "import os, sys; os.setsid(); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
 """Runs Python in a session of its own, so that all processes of a visitor can be ended."""
 
-PHONE = """<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>.intro { box-sizing: border-box; max-width: 90vw; padding: 0 16px; flex-wrap: wrap; }</style>"""
-SMALL_TYPE = "<script>if (innerWidth < 600) document.getElementById('terminal').dataset.fontSize = 11</script>"
 COMPILES = "<small>The first start on a machine compiles for up to a minute.</small></div>"
 
 _visit: ContextVar[Path] = ContextVar("_visit")
@@ -48,8 +45,6 @@ class LocalServer(Server):
         name = escape(shlex.join(["arena", *command]))
         kept = "Your game is saved. You can close this page." if command[0] == "play" else "You can close this page."
         self._words = {
-            "<head>": f"<head>{PHONE}",
-            "</body>": f"{SMALL_TYPE}</body>",
             f"<div>{name}</div>": f"<div>Starting {name} ...<br>{COMPILES}",
             "Session ended.": kept,
         }

@@ -8,7 +8,7 @@ from typing import Any
 from textual.app import App
 from textual.pilot import Pilot
 
-from arena.tui.board import BoardPane
+from arena.tui.app import BoardPane
 
 PATIENCE = 180.0  # seconds after which a screen that doesn't change has failed
 KEYS = {" ": "space", "!": "exclamation_mark", "=": "equals_sign", "?": "question_mark", ".": "full_stop"}

@@ -150,13 +150,7 @@ def test_a_full_screen_is_served_to_this_user_and_to_no_other_site(served: tuple
         assert refusal.value.code == 403
     with urllib.request.urlopen(f"{address}/?token={token}") as page:
         text, headers = page.read().decode(), page.headers
-    for words in (
-        "Starting arena show game.sgf ...",
-        "width=device-width",
-        "You can close this page.",
-        "dataset.fontSize",
-    ):
-        assert words in text
+    assert "Starting arena show game.sgf ..." in text and "You can close this page." in text
     assert not re.search("https?://(?!127)(?!www.w3.org)", text)
     assert "default-src 'self'" in headers["Content-Security-Policy"]
     assert re.fullmatch(rf"arena-{port}={token}; HttpOnly; Path=/; SameSite=Strict", headers["Set-Cookie"])
