@@ -502,6 +502,8 @@ def _in_one_line(path: Path) -> Iterator[None]:
             raise StoreBusy(f"another program holds {path}; close it, then run the same command again") from error
         if code == sqlite3.SQLITE_FULL:
             raise StoreError(f"no room on the disk for {path}; free some, then run the same command again") from error
+        if code == sqlite3.SQLITE_IOERR:
+            raise StoreError(f"the disk failed with {path} ({error}); check the disk and its free space") from error
         advice = "if it is damaged, move it away or restore it from a copy"
         raise StoreError(_one_line(f"{path} can't be used ({error}); {advice}")) from error
 
