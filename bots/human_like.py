@@ -99,10 +99,8 @@ def _next_to_dead(game: Game) -> np.ndarray:
 
     size = game.rules.size
     fates, _ = judge(game.board, shipped_weights(size))
-    dead = fates.reshape(size, size) & (game.board.stones == int(game.to_play.opponent))
-    beside = np.zeros((size + 2, size + 2), np.bool_)
-    for rows, columns in ((0, 1), (2, 1), (1, 0), (1, 2)):
-        beside[rows : rows + size, columns : columns + size] |= dead
+    dead = np.pad(fates.reshape(size, size) & (game.board.stones == int(game.to_play.opponent)), 1)
+    beside = np.logical_or.reduce([np.roll(dead, step, axis) for step in (-1, 1) for axis in (0, 1)])
     return np.append(beside[1:-1, 1:-1].reshape(-1), False)
 
 

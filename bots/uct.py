@@ -42,7 +42,7 @@ class Uct(Bot):
         from bots.search import rollouts, tree, uct  # compiled: imported when a player is built
 
         self._config = config
-        self._search = uct.search
+        self._search, self._lead = uct.search, tree.lead
         self._params = tree.params_of(config, uct.UctParams)
         self._trees = tree.TreePool(config.max_tree_mb * 2**20 // NODE_BYTES, rave=True)
         policy = RolloutPolicy.open(find(config.checkpoint)) if config.policy else None
@@ -81,7 +81,7 @@ class Uct(Bot):
                 if spent >= limits.seconds:
                     return
                 left = min(left, (limits.seconds - spent) / spent * done)
-            if stop_early and done and trees.lead(slot) > left:
+            if stop_early and done and self._lead(trees.nodes, slot) > left:
                 return
             count = int(min(CHUNK, total - done))
             self._search(*known, slot, count, self._params, weights)

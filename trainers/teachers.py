@@ -95,7 +95,7 @@ class NetTeacher:
         with ThreadPoolExecutor(self._threads) as pool:
             list(pool.map(mark, bounds[:-1], bounds[1:]))
         with self._evaluating:
-            logits, rates, owners = self._net.evaluate_all(planes)
+            logits, rates, owners, _ = self._net.evaluate_all(planes)
         logits[~sensible] = -np.inf
         odds = np.exp(logits - logits.max(1, keepdims=True))
         return odds / odds.sum(1, keepdims=True), rates, owners

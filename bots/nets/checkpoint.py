@@ -109,8 +109,7 @@ class Checkpoint:
             raise CheckpointError(f"{path}: has format {found!r} and this version reads {FORMAT}; {again}")
         manifest = convert(content, Manifest, path, error=CheckpointError, hint=again)
         if not {WEIGHTS} <= manifest.files.keys() <= set(FILES):
-            listed = ", ".join(manifest.files)
-            raise CheckpointError(f"{path}: lists the files {listed}, not {WEIGHTS} and at most {FILES}")
+            raise CheckpointError(f"{path}: lists the files {[*manifest.files]}, not {WEIGHTS} and at most {FILES}")
         for name, expected in manifest.files.items():
             if _sha256(folder / name) != expected:
                 raise CheckpointError(f"{folder / name}: isn't the file that {MANIFEST} describes (by sha256); {COPY}")
@@ -199,14 +198,15 @@ def list_checkpoints(results: str | Path = "results") -> list[str]:
     return sorted({path.parent.name for folder in folders for path in folder.glob(f"[!.]*/{MANIFEST}")})
 
 
-def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
+def cpu_flags() -> frozenset[str]:
     """The words of the processor's own description, its flags among them; none where there is no such file."""
+    cpuinfo = Path("/proc/cpuinfo")
     return frozenset(cpuinfo.read_text(errors="replace").split()) if cpuinfo.is_file() else frozenset()
 
 
-def has_fast_int8(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+def has_fast_int8() -> bool:
     """Whether the processor has instructions that make int8 pay."""
-    return not INT8_FLAGS.isdisjoint(cpu_flags(cpuinfo))
+    return not INT8_FLAGS.isdisjoint(cpu_flags())
 
 
 def has_own_kernel() -> bool:

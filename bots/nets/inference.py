@@ -109,8 +109,7 @@ class Evaluator:
         """Load the net. ``auto`` takes int8 where the processor's flags say that it pays (not by timing, so that the
         same machine always plays the same game) and where it computes what fp32 does; else fp32. ``ranks``, of the side
         to move and of its opponent, are for an encoder that has them. ``kernels`` returns more calls for
-        ``compile_together``. Raises CheckpointError for a net that can't
-        be loaded so or has no policy, ConfigError for an unknown precision."""
+        ``compile_together``. Raises CheckpointError for a net that can't be loaded so or has no policy, ConfigError."""
         if precision not in tuple(Precision):
             raise ConfigError(f"unknown precision '{precision}'; there are {', '.join(Precision)}")
         self.checkpoint = checkpoint
@@ -122,9 +121,9 @@ class Evaluator:
             self.precision = Precision.INT8 if fast else Precision.FP32
         checkpoint.require(POLICY)
         self._model = self._load(self.precision)
-        self.has_value, self.has_ownership = VALUE in self._model.outputs, OWNERSHIP in self._model.outputs
         # KataGo's leads are better than what its ownership adds up to; of our nets it isn't known.
-        self.has_score = SCORE in self._model.outputs and bool(checkpoint.manifest.family)
+        self._heads = {*self._model.outputs} - ({SCORE} if not checkpoint.manifest.family else set())
+        self.has_value, self.has_ownership = VALUE in self._heads, OWNERSHIP in self._heads
         size = checkpoint.manifest.size
         game, blank = Game(Rules.preset("cgos", size)), np.zeros((1, self.encoder.planes, size, size), np.float32)
         net = {self.encoder.name: lambda: self.encode([game]), "net": lambda: self.evaluate(blank)}
@@ -173,59 +172,55 @@ class Evaluator:
         """Policy logits (B, n² + 1) and win rates (B,) in [0, 1], a draw being half a win, NaN without a value head;
         both float32, of the side to move, for ``planes`` (B, P, n, n) float32. Raises CheckpointError for a size that
         the net can't play."""
-        moves = planes.shape[-1] ** 2 + 1
-        if not self.has_value:
-            (policy,) = self._run(planes, {POLICY: moves})
-            return policy, np.full(len(policy), np.nan, np.float32)
-        policy, value = self._run(planes, {POLICY: moves, VALUE: 3})
-        return policy, win_rates_of(value)
+        policy, win_rates, *_ = self.evaluate_all(planes, (POLICY, VALUE))
+        return policy, win_rates
+
+    def evaluate_all(
+        self, planes: np.ndarray, wanted: Sequence[str] = (POLICY, VALUE, OWNERSHIP, SCORE)
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
+        """What ``evaluate`` and ``ownership`` return, and the lead of the side to move in points (B,) float64, komi
+        counted, by one evaluation; None for what the net has no head for, or isn't ``wanted``."""
+        found = self._run(planes, [head for head in wanted if head in self._heads])
+        none = np.full(len(planes), np.nan, np.float32)
+        return (
+            found[POLICY],
+            win_rates_of(found[VALUE]) if VALUE in found else none,
+            np.tanh(found[OWNERSHIP] / 2) if OWNERSHIP in found else None,
+            SCORE_UNIT * found[SCORE].astype(np.float64) if SCORE in found else None,
+        )
 
     def ownership(self, planes: np.ndarray) -> np.ndarray:
         """(B, n²) float32 in [-1, 1]: the predicted owner of each point, positive for the side to move. For a net that
         ``has_ownership``; else as ``evaluate``."""
-        (logits,) = self._run(planes, {OWNERSHIP: planes.shape[-1] ** 2})
-        return np.tanh(logits / 2)
-
-    def score(self, planes: np.ndarray) -> np.ndarray:
-        """(B,) float64: the lead of the side to move in points, komi counted. For a net that ``has_score``; else as
-        ``evaluate``."""
-        (scores,) = self._run(planes, {SCORE: 0})
-        return SCORE_UNIT * scores.astype(np.float64)
-
-    def evaluate_all(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """What ``evaluate`` and ``ownership`` return, for one evaluation; no ownership from a net without that head."""
-        points = planes.shape[-1] ** 2
-        heads = {POLICY: points + 1, VALUE: 3, OWNERSHIP: points}
-        if not (self.has_value and self.has_ownership):
-            return *self.evaluate(planes), None
-        policy, value, logits = self._run(planes, heads)
-        return policy, win_rates_of(value), np.tanh(logits / 2)
+        return np.tanh(self._run(planes, [OWNERSHIP])[OWNERSHIP] / 2)
 
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
         """The outputs for these positions of one size, evaluated under a symmetry. Raises CheckpointError."""
         planes = self.encode(games, symmetry)
         table = symmetry_table(games[0].rules.size)[symmetry]
-        logits, win_rates, points = self.evaluate_all(planes)
-        owners = [None] * len(games) if points is None else points[:, table[:-1]]
-        scores = self.score(planes).tolist() if self.has_score else [None] * len(games)
+        logits, win_rates, owners, leads = self.evaluate_all(planes)
+        none = [None] * len(games)
+        owned, scores = none if owners is None else owners[:, table[:-1]], none if leads is None else leads.tolist()
         found = []
-        for game, row, win_rate, *rest in zip(games, logits[:, table], win_rates, owners, scores, strict=True):
+        for game, row, win_rate, *rest in zip(games, logits[:, table], win_rates, owned, scores, strict=True):
             odds = np.where(game.legal_moves(), np.exp(row.astype(np.float64) - row.max()), 0.0)
             found.append(RawNN(odds / odds.sum(), float(win_rate), *rest))
         return found
 
-    def _run(self, planes: np.ndarray, columns: Mapping[str, int]) -> list[np.ndarray]:
-        """The outputs of some heads, each with so many columns (0: one number a position). Raises CheckpointError
-        for planes that the net can't take, and for outputs of another shape or not of finite numbers."""
+    def _run(self, planes: np.ndarray, heads: Sequence[str]) -> dict[str, np.ndarray]:
+        """The outputs of some heads. Raises CheckpointError for planes that the net can't take, and for outputs of
+        another shape or not of finite numbers."""
         manifest, size = self.checkpoint.manifest, planes.shape[-1]
         if planes.ndim != 4 or planes.shape[1] != manifest.planes or planes.shape[2] != size:
             fits = f"(B, {manifest.planes}, n, n)"
             raise CheckpointError(f"{manifest.name}: planes of shape {planes.shape} don't fit; it takes {fits}")
         self.checkpoint.require_size(size)
-        outputs = self._model.run(list(columns), np.ascontiguousarray(planes, np.float32))
-        for (head, width), output in zip(columns.items(), outputs, strict=True):
-            shape = (len(planes), width) if width else (len(planes),)
-            known = getattr(output, "dtype", None) == np.float32 and output.shape == shape
+        found = dict(zip(heads, self._model.run(heads, np.ascontiguousarray(planes, np.float32)), strict=True))
+        shapes = {POLICY: (size**2 + 1,), VALUE: (3,), OWNERSHIP: (size**2,), SCORE: ()}
+        for head, output in found.items():
+            known = getattr(output, "dtype", None) == np.float32 and output.shape == (len(planes), *shapes[head])
             if not known or not isfinite(output.sum(dtype=np.float64)):
-                raise CheckpointError(f"{manifest.name}: its {head} must be {width} finite numbers a position")
-        return outputs
+                raise CheckpointError(
+                    f"{manifest.name}: its {head} must be {sum(shapes[head])} finite numbers a position"
+                )
+        return found

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from arena import ConfigError
 from bots.nets.checkpoint import SCORE_UNIT as SCORE_UNIT
-from bots.nets.norms import fold_norms
+from bots.nets.packing import fold_norms
 
 UNTRAINED_PASS = -4.0  # the pass logit before training, one pass in 4,000 moves: a net that passes early ends its games
 
@@ -61,11 +61,9 @@ class NetworkConfig:
     area: int = 0  # 1 with heads for ownership and score, 0 without
 
     def __post_init__(self) -> None:
-        for name in ("planes", "blocks", "channels", "pooled_channels", "head_channels"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"a net with {name} = {getattr(self, name)} can't be built; it is at least 1")
-        if not 0 <= self.pooling_blocks <= self.blocks:
-            raise ConfigError(f"pooling_blocks = {self.pooling_blocks} can't be built; it is from 0 to {self.blocks}")
+        sizes = self.planes, self.blocks, self.channels, self.pooled_channels, self.head_channels
+        if min(sizes) < 1 or not 0 <= self.pooling_blocks <= self.blocks:
+            raise ConfigError(f"a net of this shape can't be built: {self}")
 
     def pools(self, block: int) -> bool:
         """Whether block ``block`` (from 0) pools: the last of each of ``pooling_blocks`` equal parts of the tower."""

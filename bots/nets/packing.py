@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bots.nets.norms import affine, fold_norms
-
 LANES = 16  # numbers in a register
 PANEL = 2 * LANES  # outputs that a product computes at once
 INPUT = 64  # steps of 1 in a plane's value, as the first convolution gets it
@@ -218,6 +216,41 @@ class Program:
             answer=answer,
         )
 
+
+# --- Batch norms, folded into the convolutions before them; states have NumPy arrays or tensors ---
+
+EPSILON = 1e-5  # what a norm adds to its variance (PyTorch's default)
+
+# The norms of a module that can be folded, and the convolutions whose sum each one takes, as far as they exist.
+FOLDS = {"norm": ("conv", "spread"), "norm2": ("conv1", "spread"), "norm_pool": ("pool",)}
+
+
+def affine(state: Mapping[str, Any], norm: str) -> tuple[Any, Any]:
+    """What a norm multiplies with and adds, (C,) each."""
+    scale = state[f"{norm}.weight"] / (state[f"{norm}.running_var"] + EPSILON) ** 0.5
+    return scale, state[f"{norm}.bias"] - state[f"{norm}.running_mean"] * scale
+
+
+def fold_norms(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The state of the same net without the norms of ``FOLDS``; nothing in ``state`` is changed."""
+    folded = dict(state)
+    for variance in [name for name in state if name.endswith(".running_var")]:
+        norm = variance.removesuffix(".running_var")
+        module, _, name = norm.rpartition(".")
+        convolutions = [conv for each in FOLDS.get(name, ()) if f"{(conv := f'{module}.{each}')}.weight" in state]
+        if not convolutions:
+            continue
+        scale, shift = affine(state, norm)
+        for conv in convolutions:
+            folded[f"{conv}.weight"] = state[f"{conv}.weight"] * scale[:, None, None, None]
+            folded[f"{conv}.bias"] = state[f"{conv}.bias"] * scale if f"{conv}.bias" in state else 0 * scale
+        folded[f"{convolutions[0]}.bias"] = folded[f"{convolutions[0]}.bias"] + shift
+        for part in [part for part in folded if part.startswith(f"{norm}.")]:
+            del folded[part]
+    return folded
+
+
+# --- Nets ---
 
 State = Mapping[str, np.ndarray]
 

@@ -66,10 +66,7 @@ def join_by_liberties(board, parent):
             if board.colour[U(q)] == 0 or board.colour[U(q)] == EDGE:
                 continue
             head = np.int64(board.head[U(q)])
-            known = False
-            for i in range(near):
-                known = known or around[i] == head
-            if known:
+            if head in around[:near]:
                 continue
             for i in range(near):
                 if board.colour[U(around[i])] == board.colour[U(head)]:

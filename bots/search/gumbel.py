@@ -62,12 +62,6 @@ def _completion(nodes, slot, node, params):
 
 
 @inlined
-def _completed(nodes, slot, child, mixed):
-    """The result of a move, or what stands for it where it has none yet."""
-    return nodes.value[slot, child] if nodes.visits[slot, child] > 0 else mixed
-
-
-@inlined
 def _weight(nodes, slot, child, unvisited, scale, highest):
     """The share of a move in the improved policy (equation 11), up to a factor that all moves have in common. Without
     ``highest``, the best move's exponential, too, would be less than a float32 can hold."""
@@ -80,7 +74,8 @@ def _weight(nodes, slot, child, unvisited, scale, highest):
 def _score(nodes, root, slot, child, mixed, scale):
     """Noise + logit + scaled result of a child of the root."""
     noise = root.noise[child - np.int64(nodes.first[slot, 0])]
-    return noise + np.log(nodes.prior[slot, child]) + scale * _completed(nodes, slot, child, mixed)
+    result = nodes.value[slot, child] if nodes.visits[slot, child] > 0 else mixed
+    return noise + np.log(nodes.prior[slot, child]) + scale * result
 
 
 @inlined

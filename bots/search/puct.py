@@ -101,19 +101,6 @@ def _select(nodes, root, slot, node, params, gumbel):
 
 
 @inlined
-def _is_decided(nodes, slot, budget):
-    """Whether no other child can overtake the most visited one within the root's ``budget``."""
-    most = second = 0
-    for child in tree.children_of(nodes, slot, np.int64(0)):
-        visits = nodes.visits[slot, child]
-        if visits > most:
-            most, second = visits, most
-        elif visits > second:
-            second = visits
-    return most - second > budget - nodes.visits[slot, 0]
-
-
-@inlined
 def _back_up(nodes, slot, path, depth, mover, result):
     """Add a result for Black in [0, 1] to the nodes of a path; ``mover`` moved to its first node."""
     for i in range(depth):
@@ -133,7 +120,7 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params,
         slot = slots[s]
         root = roots[slot]
         visits = min(budget, np.int64(root.budget))
-        if params.stop_early and _is_decided(nodes, slot, visits):
+        if params.stop_early and tree.lead(nodes, slot) > visits - nodes.visits[slot, 0]:  # nothing can overtake it
             continue
         found = 0
         while found < per_game and nodes.visits[slot, 0] + nodes.pending[slot, 0] < visits:

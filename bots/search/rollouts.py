@@ -178,16 +178,6 @@ def measure_groups(board, groups):
 
 
 @inlined
-def _first(group):
-    return (group >> 8) & 4095
-
-
-@inlined
-def _second(group):
-    return (group >> 20) & 4095
-
-
-@inlined
 def ring_code(board, p, colour):
     """The colours around ``p``: 1 is ``colour``, 2 the other, 3 the edge."""
     ring = np.int64(board.ring[U(p)])
@@ -223,7 +213,7 @@ def near_codes(board, groups, p, colour):
                 if count == 1:
                     rescued = max(rescued, stones)
                 elif count == 2:
-                    liberty = _first(group) + _second(group) - p
+                    liberty = ((group >> 8) & 4095) + ((group >> 20) & 4095) - p
                 else:
                     room = np.int64(3)
             else:
@@ -265,9 +255,8 @@ def _add_liberties(points, codes, count, group, one, two):
     liberties = group & 7
     if liberties < 3:
         code = ANSWER + (one if liberties == 1 else two) * SIZES + _size_class(group >> 32)
-        count = _add(points, codes, count, _first(group), code)
-        if liberties == 2:
-            count = _add(points, codes, count, _second(group), code)
+        for place in range(liberties):
+            count = _add(points, codes, count, (group >> 8 + 12 * place) & 4095, code)
     return count
 
 
@@ -302,7 +291,7 @@ def answer_codes(board, groups, last, captured, colour, points, codes):
                     if board.colour[U(r)] == 3 - colour:
                         enemy = groups[U(board.head[U(r)])]
                         if enemy & 7 == 1 and count < CELLS:
-                            count = _add(points, codes, count, _first(enemy), code)
+                            count = _add(points, codes, count, (enemy >> 8) & 4095, code)
                 stone = np.int64(board.next[U(stone)])
                 if stone == head:
                     break

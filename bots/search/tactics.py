@@ -27,7 +27,6 @@ SHAPES = {
 FAR = 4  # steps from the last move, and whatever is further
 
 _MEANING = {".": (0,), "X": (1,), "O": (2,), "x": (0, 2, 3), "o": (0, 1, 3), "?": (0, 1, 2, 3), "#": (3,)}
-_RING = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2))
 
 
 def _pattern_table() -> np.ndarray:
@@ -38,9 +37,8 @@ def _pattern_table() -> np.ndarray:
         for turned in [np.rot90(side, turns) for side in (grid, grid.T) for turns in range(4)]:
             for swapped in (turned, np.vectorize(str.translate)(turned, str.maketrans("XOxo", "OXox"))):
                 codes = np.zeros(1, np.int64)
-                for place, (row, column) in enumerate(_RING):
-                    options = np.array(_MEANING[str(swapped[row, column])]) << (2 * place)
-                    codes = np.add.outer(codes, options).reshape(-1)
+                for place, sign in enumerate(np.delete(swapped.reshape(-1), 4)):
+                    codes = np.add.outer(codes, np.array(_MEANING[str(sign)]) << (2 * place)).reshape(-1)
                 table[codes] = True
     return table
 

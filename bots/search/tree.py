@@ -210,6 +210,19 @@ def count_ownership(board, owners):
 
 
 @kernel
+def lead(nodes, slot):
+    """How many visits the root's most visited child is ahead of the second."""
+    most = second = 0
+    for child in children_of(nodes, slot, np.int64(0)):
+        visits = nodes.visits[slot, child]
+        if visits > most:
+            most, second = visits, most
+        elif visits > second:
+            second = visits
+    return most - second
+
+
+@kernel
 def best_child(nodes, roots, slot):
     """The root's most visited child, the better value and then chance deciding between equals; -1 without children."""
     best = np.int64(-1)
@@ -334,11 +347,6 @@ class TreePool:
             if not used:
                 return False
         return known <= len(game.moves)
-
-    def lead(self, slot: int) -> int:
-        """How many visits the most visited child is ahead of the second."""
-        visits = np.sort(self.nodes.visits[slot, self._family(slot, 0)])
-        return int(visits[-1] - visits[-2]) if len(visits) > 1 else 0
 
     def overview(self, game: Game) -> Decision | None:
         """What the last search of a game found; None for a game without a tree."""
