@@ -153,4 +153,4 @@ def test_the_score_over_gtp_takes_dead_stones_off_where_the_rules_do(rules: str,
     ]
     asked = ("final_score", "final_status_list dead", "final_status_list seki")
     answers = [server.answer(f"{command}\n") for command in (*plays, *asked)]
-    assert [answer.text.strip("= \n") for answer in answers[-3:] if answer] == told
+    assert [text.strip("= \n") for text, _ in answers[-3:]] == told
