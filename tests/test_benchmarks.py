@@ -62,7 +62,7 @@ def test_positions_of_eleven_categories_are_legal_and_no_two_ask_the_same() -> N
     categories = "captures connections endgame killing ko ladders living nets seki semeai snapbacks"
     assert len(POSITIONS) >= 60 and {position.category for position in POSITIONS} == set(categories.split())
     assert len({(position.category, position.name) for position in POSITIONS}) == len(POSITIONS)
-    assert len({(position.stones, position.to_play, position.after) for position in POSITIONS}) == len(POSITIONS)
+    assert len({(position.rows, position.to_play, position.played) for position in POSITIONS}) == len(POSITIONS)
     for position in POSITIONS:
         game = position.game()
         assert game.to_play is position.to_play and game.outcome is None
@@ -71,7 +71,7 @@ def test_positions_of_eleven_categories_are_legal_and_no_two_ask_the_same() -> N
 
 @pytest.mark.slow
 def test_a_search_solves_the_easy_positions() -> None:
-    easy = [position for position in POSITIONS if position.is_easy]
+    easy = [position for position in POSITIONS if position.level == "easy"]
     moves = choose_moves(Registry().resolve("mcts:playouts=4000").build(), easy, Limits())
     assert len(easy) >= 15 and [one.name for one in easy if moves[one] not in one.right] == []
 
@@ -82,7 +82,7 @@ def test_a_file_of_positions_says_what_is_asked_and_what_is_right(tmp_path: Path
     assert (capture.to_play, capture.rules.komi) == (BLACK, 7)
     assert capture.right == {move_from_gtp("D3", 5)}
     assert (passed.to_play, passed.right, passed.rules.komi) == (WHITE, {25}, 3.5)
-    assert passed.is_easy and not capture.is_easy
+    assert (passed.level, capture.level) == ("easy", "hard")
     assert passed.game().moves == [move_from_gtp(word, 5) for word in ("A1", "B1")]
 
 

@@ -12,7 +12,7 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -83,17 +83,10 @@ class Openings:
 class TeacherGames:
     """The player, the teacher and their settings. A search that plays against itself is its own teacher."""
 
+    config: Config
     teacher: Player
     rules: Rules
-    full_search_prob: float
-    cheap_search_visits: int
-    plies: int
-    temperature: float
-    temperature_moves: int
-    seed: int
-    tree_positions: int = 0
     policy_share: float = 0.0
-    record_share: float = 0.0
     records: Openings | None = None
     player: Player | None = None  # whose moves are judged; None for the teacher's own search
 
@@ -124,34 +117,29 @@ class TeacherGames:
             raise ConfigError("tree_positions are of the tree of a player that searches; give --player alphago")
         paths = [Path(path) for path in config.records]
         return cls(
+            config,
             teacher if analysis else teacher.checked(config.size),
             rules,
-            config.full_search_prob,
-            config.cheap_search_visits,
-            config.plies,
-            config.temperature,
-            config.temperature_moves,
-            config.seed,
-            config.tree_positions,
             config.policy_share if searches else 1.0,
-            config.record_share,
             Openings(read_records(paths, config.size, results / "cache"), rules) if paths else None,
             player and player.checked(config.size),
         )
 
     def folder(self, cache: Path) -> Path:
-        parts = [FORMAT, self.teacher.identity, *(getattr(self, item.name) for item in fields(self)[1:-1])]
-        parts.append(self.player and self.player.identity)
+        chosen = "full_search_prob cheap_search_visits plies temperature temperature_moves seed tree_positions".split()
+        parts = [FORMAT, self.teacher.identity, self.rules, *(getattr(self.config, name) for name in chosen)]
+        parts += [self.policy_share, self.config.record_share, self.records, self.player and self.player.identity]
         return cache / f"distill-games-{hashlib.sha256(repr(parts).encode()).hexdigest()[:24]}"
 
     def begin(self, number: int) -> NewGame:
         """The game of this number. With a share of them, it begins as a record does; with a share, the player's policy
         draws the moves, without search."""
-        seeds = draw_seeds(6, self.seed, number)
+        plies, seed = self.config.plies, self.config.seed
+        seeds = draw_seeds(6, seed, number)
         chances = seeds[2:4].astype(np.float64) / 2**63
-        length = int(seeds[1] % np.uint64(self.plies + 1))
-        opening = _draw_block(self.rules, self.plies, self.seed, number // BLOCK)[number % BLOCK][:length]
-        if self.records is not None and chances[0] < self.record_share:
+        length = int(seeds[1] % np.uint64(plies + 1))
+        opening = _draw_block(self.rules, plies, seed, number // BLOCK)[number % BLOCK][:length]
+        if self.records is not None and chances[0] < self.config.record_share:
             opening = self.records.cut(int(seeds[4] % np.uint64(len(self.records))), int(seeds[5] >> 8)) or opening
         drawn = self.rules.move_limit if self.player and chances[1] < self.policy_share else 0
         return NewGame(number, int(seeds[0]), self.rules.komi, opening, drawn)
@@ -173,7 +161,7 @@ class TeacherGames:
         teacher = build_teacher(self.teacher, self.rules, parallel.threads)
         workers = JUDGES_ON_GPU if parallel.groups > 1 else 0
         with closing(teacher):
-            yield from judged_games(played, teacher, self.full_search_prob, self.seed, workers)
+            yield from judged_games(played, teacher, self.config.full_search_prob, self.config.seed, workers)
 
     def search(self, parallel: Parallelism) -> SearchGames:
         """Plays as the player does or, without one, as the teacher, an alphago."""
@@ -182,19 +170,20 @@ class TeacherGames:
         if isinstance(config, policy.Config):
             config = alphago.Config(checkpoint=config.checkpoint, precision=config.precision)
         visits = bot.limits.simulations or config.visits
-        cheap, share = (visits, 1.0) if self.player else (self.cheap_search_visits, self.full_search_prob)
+        mine = self.config
+        cheap, share = (visits, 1.0) if self.player else (mine.cheap_search_visits, mine.full_search_prob)
         params = SelfPlayParams(
             visits,
             cheap,
             share,
-            self.temperature,
-            self.temperature_moves,
+            mine.temperature,
+            mine.temperature_moves,
             virtual_loss_batch=config.virtual_loss_batch or 1,
             reuse=not config.gumbel,  # halving begins at 0 visits
         )
         net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, config.threads)
         most = max(alphago.FIRST_NODES, config.max_tree_mb * 2**20 // alphago.NODE_BYTES)
-        return SearchGames(self.rules, net, params, params_of(config, PuctParams), parallel, most, self.tree_positions)
+        return SearchGames(self.rules, net, params, params_of(config, PuctParams), parallel, most, mine.tree_positions)
 
 
 @lru_cache(maxsize=8)  # games are begun in the order of their numbers

@@ -89,8 +89,7 @@ class LiveEvaluator:
 
 
 def _in_int8(network: Network, planes: np.ndarray, path: Path) -> Model | None:
-    """The net in int8, by our own kernels where they can, else by way of a model at ``path``; None where the processor
-    isn't fast at it."""
+    """The net in int8, by our own kernels where they can, else by a model at ``path``; None on a slow processor."""
     if has_own_kernel():
         with suppress(Unfit):
             state = {name: array(tensor) for name, tensor in network.state_dict().items()}

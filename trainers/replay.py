@@ -130,10 +130,10 @@ def searched_games(size: int, chunk: Mapping[str, np.ndarray]) -> SearchedGames:
         players=np.zeros((count, 2), np.uint32),
         territory=np.zeros(count, np.bool_),
     )
-    places = chunk["places"].astype(np.int64)
-    none = (len(places), size * size), (len(places), LINE)
-    judged = chunk["owners"] if "owners" in chunk else np.full(none[0], NOT_JUDGED, np.int8)
-    lines = chunk["lines"] if "lines" in chunk else np.full(none[1], NO_MOVE, np.int16)
+    searches = len(places := chunk["places"].astype(np.int64))
+    none = {"owners": np.full((searches, size * size), NOT_JUDGED, np.int8)}
+    none["lines"] = np.full((searches, LINE), NO_MOVE, np.int16)
+    judged, lines = (chunk.get(name, none[name]) for name in OPTIONAL)
     return SearchedGames(games, places, chunk["levels"], chunk["win_rates"], judged, lines)
 
 
@@ -172,17 +172,17 @@ def encode_searches(
 ) -> Batch:
     """The rows of the searches ``which`` (B,), each under its symmetry."""
     batch = encode_positions(searched.games, encoder, searched.places[which], symmetries, threads)
-    shares = shares_of(searched.levels[which])
+    shares, tables = shares_of(searched.levels[which]), symmetry_table(searched.games.size)[symmetries].astype(np.int64)
     turned = np.empty_like(shares)
-    np.put_along_axis(turned, symmetry_table(searched.games.size)[symmetries].astype(np.int64), shares, 1)
+    np.put_along_axis(turned, tables, shares, 1)
     found = replace(batch, moves=turned.argmax(1), shares=turned, win_rates=searched.win_rates[which])
 
     # Owners that the searches expected, in place of those at the end of the game, and the score that follows from them
     judged = searched.owners[which]
     if not (known := judged[:, 0] != NOT_JUDGED).any():
         return found
-    tables, owners = symmetry_table(searched.games.size)[symmetries, :-1], np.empty(judged.shape, np.float32)
-    np.put_along_axis(owners, tables.astype(np.int64), judged / CERTAIN, 1)
+    owners = np.empty(judged.shape, np.float32)
+    np.put_along_axis(owners, tables[:, :-1], judged / CERTAIN, 1)
     komis = searched.games.komis[np.searchsorted(searched.games.starts, searched.places[which], side="right") - 1]
     scores = owners.sum(1) - np.where(batch.plies % 2 == 0, komis, -komis)
     return replace(
@@ -319,11 +319,9 @@ CHUNK_SECONDS = 20.0  # seconds of games in a chunk: what a process that is kill
 class GamePlan(Protocol):
     """The players and settings of the games that a run learns from. A game depends on these and its number alone."""
 
-    def folder(self, cache: Path) -> Path:
-        """Where the games are kept."""
+    def folder(self, cache: Path) -> Path: ...
 
-    def engines(self, numbers: deque[int], slots: int, threads: int) -> list[PlayGames]:
-        """Engines that play the games of ``numbers``, taken from the left, ``slots`` at once in each thread."""
+    def engines(self, numbers: deque[int], slots: int, threads: int) -> list[PlayGames]: ...
 
 
 def play_games(
@@ -355,21 +353,21 @@ def play_games(
         stack.callback(lambda: replay.add(playing.rest()))
         stack.enter_context(playing)
         while not asked.is_set():
-            spent = time.monotonic() - began
-            if spent >= left:
+            remaining = left - (time.monotonic() - began)
+            if remaining <= 0:
                 missing.clear()
-            seconds = min(CHUNK_SECONDS, left - spent) if spent < left else CHUNK_SECONDS
+            seconds = min(CHUNK_SECONDS, remaining) if remaining > 0 else CHUNK_SECONDS
             played = playing.take(goes_on=lambda: not asked.is_set(), seconds=seconds)
             made, now = made + len(played), time.monotonic()
-            elapsed = now - began
             if played:  # else the seconds count with the next games
                 replay.add(played, now - counted)
                 counted = now
             elif playing.are_done:
                 return replay
             if made:
-                later = min(elapsed * (count - there - made) / made, max(0.0, left - elapsed)) / 60
+                rate = made / (now - began)
+                later = min((count - there - made) / rate, max(0.0, began + left - now)) / 60
                 positions = f"{replay.rows:,} positions, " if replay.rows else ""  # games without a search have no rows
                 games = f"{there + made:,} of {count:,} games played"
-                on_made(f"{games}, {positions}{made / elapsed:,.2f} games/s, {later:.0f} min left")
+                on_made(f"{games}, {positions}{rate:,.2f} games/s, {later:.0f} min left")
     raise KeyboardInterrupt

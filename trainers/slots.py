@@ -279,11 +279,6 @@ def place_root(games, searches, slot, recent):
 
 
 @inlined
-def _take(column, kept):
-    column[: kept.shape[0]] = column[kept]
-
-
-@inlined
 def follow(searches, slot, point, keep):
     """Let the child that plays ``point`` be the root, with what is below it if ``keep``; else forget the tree."""
     nodes, roots = searches.nodes, searches.roots
@@ -293,13 +288,13 @@ def follow(searches, slot, point, keep):
         clear_tree(nodes, roots, slot)
         return
     kept = kept[:used]
-    _take(nodes.visits[slot], kept)
-    _take(nodes.pending[slot], kept)
-    _take(nodes.value[slot], kept)
-    _take(nodes.prior[slot], kept)
-    _take(nodes.first[slot], kept)
-    _take(nodes.children[slot], kept)
-    _take(nodes.point[slot], kept)
+    nodes.visits[slot, :used] = nodes.visits[slot][kept]
+    nodes.pending[slot, :used] = nodes.pending[slot][kept]
+    nodes.value[slot, :used] = nodes.value[slot][kept]
+    nodes.prior[slot, :used] = nodes.prior[slot][kept]
+    nodes.first[slot, :used] = nodes.first[slot][kept]
+    nodes.children[slot, :used] = nodes.children[slot][kept]
+    nodes.point[slot, :used] = nodes.point[slot][kept]
     roots[slot].used = used
 
 

@@ -150,10 +150,8 @@ def train(
     games, (learned, validation, test) = read_positions(recipe, replay, config.games, rules)
     rows = Rows(games, encoder, config.seed, config.num_workers, learned)
     kept = Rows(games, encoder, config.seed + 1, 1, validation if len(validation) else learned)
-    names = " and ".join(
-        f"{Path(net.config.checkpoint).name} ({net.net[:12]})" for net in (recipe.policy, recipe.finisher)
-    )
-    words = f"{config.games} games of {names}"
+    players = (f"{Path(bot.config.checkpoint).name} ({bot.net[:12]})" for bot in (recipe.policy, recipe.finisher))
+    words = f"{config.games} games of {' and '.join(players)}"
     origin = Origin(encoder, recipe.rules, words, lambda count: kept.batch(0, count).planes, rules)
     network = build(config, results)
     before = deepcopy(network).eval() if config.start else None

@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -37,41 +36,47 @@ class PositionError(UserError):
     """A position that can't be read, or can't be."""
 
 
-class Fields(msgspec.Struct, forbid_unknown_fields=True):
-    """The fields of a position, apart from its diagram."""
+class TacticalPosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A position as its file has it."""
 
+    category: str
+    rows: tuple[str, ...]  # the diagram
     name: str
     play: Literal["black", "white"]
     why: str
     checked: str  # who confirmed the answer
-    right: str = ""
+    further: str = msgspec.field(default="", name="right")
     wrong: str = ""
-    after: str = ""  # moves that are played from the diagram before the question
+    played: str = msgspec.field(default="", name="after")  # moves from the diagram before the question
     reading: str = ""  # a command of GNU Go's whose answer is a right move
     level: Literal["easy", "hard"] = "hard"
     komi: float | None = None
 
+    @property
+    def rules(self) -> Rules:
+        return Rules.preset("cgos", len(self.rows), self.komi)
 
-@dataclass(frozen=True, slots=True)
-class TacticalPosition:
-    """``after`` was played from the diagram before ``to_play`` is asked."""
+    @property
+    def to_play(self) -> Colour:
+        return BLACK if self.play == "black" else WHITE
 
-    category: str
-    name: str
-    why: str
-    rules: Rules
-    stones: tuple[tuple[Move, ...], tuple[Move, ...]]  # Black's, White's
-    to_play: Colour
-    after: tuple[Move, ...]
-    right: frozenset[Move]
-    is_easy: bool
+    @property
+    def right(self) -> frozenset[Move]:
+        return frozenset({*self._marked("*"), *self._moves(self.further)})
+
+    def _marked(self, sign: str) -> list[Move]:
+        return [move for move, found in enumerate("".join(self.rows)) if found == sign]
+
+    def _moves(self, words: str) -> list[Move]:
+        return [move_from_gtp(word, len(self.rows)) for word in words.split()]
 
     def game(self, seed: int = 0) -> Game:
         """The game in which the question is asked. Raises PositionError when the position can't be."""
-        first = self.to_play if len(self.after) % 2 == 0 else self.to_play.opponent
+        after = self._moves(self.played)
+        first = self.to_play if len(after) % 2 == 0 else self.to_play.opponent
         try:
-            game = Game(self.rules, seed, *self.stones, to_play=first)
-            for move in self.after:
+            game = Game(self.rules, seed, self._marked("X"), self._marked("O"), to_play=first)
+            for move in after:
                 game.play(move)
         except (ValueError, IllegalMove) as error:
             raise PositionError(f"{self.category}, '{self.name}': {error}") from error
@@ -100,32 +105,16 @@ def all_positions(folder: Path = FOLDER) -> list[TacticalPosition]:
 
 def _position(category: str, lines: Sequence[str]) -> TacticalPosition:
     """Raises ValueError, UserError or msgspec's ValidationError for what can't be read."""
-    pairs = [line.partition(":") for line in lines if ":" in line]
-    fields = msgspec.convert({key: value.strip() for key, _, value in pairs}, Fields, strict=False)
-    rows = [line.split() for line in lines if ":" not in line]
-    size = len(rows)
-    if any(len(row) != size or not set(row) <= set(".*!XO") for row in rows):
+    fields = {key: value.strip() for key, _, value in (line.partition(":") for line in lines if ":" in line)}
+    rows = ["".join(line.split()) for line in lines if ":" not in line]
+    if any(len(row) != len(rows) or not set(row) <= set(".*!XO") for row in rows):
         raise ValueError("the diagram isn't a square of . * ! X O")
-    signs = [sign for row in rows for sign in row]
-    marked = {sign: [move for move, found in enumerate(signs) if found == sign] for sign in "*XO"}
-    after, right = ([move_from_gtp(word, size) for word in words.split()] for words in (fields.after, fields.right))
-    position = TacticalPosition(
-        category=category,
-        name=fields.name,
-        why=fields.why,
-        rules=Rules.preset("cgos", size, fields.komi),
-        stones=(tuple(marked["X"]), tuple(marked["O"])),
-        to_play=BLACK if fields.play == "black" else WHITE,
-        after=tuple(after),
-        right=frozenset({*marked["*"], *right}),
-        is_easy=fields.level == "easy",
-    )
+    position = msgspec.convert({**fields, "category": category, "rows": rows}, TacticalPosition, strict=False)
     if not position.right:
         raise ValueError("there is no right move; mark it with * or add 'right: pass'")
     legal = position.game().legal_moves()
-    for move in sorted(position.right):
-        if not legal[move]:
-            raise ValueError(f"{gtp_from_move(move, size)} can't be played")
+    if wrong := [gtp_from_move(move, len(rows)) for move in sorted(position.right) if not legal[move]]:
+        raise ValueError(f"{wrong[0]} can't be played")
     return position
 
 

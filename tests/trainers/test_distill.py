@@ -199,7 +199,7 @@ class Script:
 
 def judged(recipe: TeacherGames, script: Script, games: int, workers: int = 0) -> list[PlayedGame]:
     played = recipe.search(Parallelism(8)).play(map(recipe.begin, range(games)))
-    return list(judged_games(played, script, recipe.full_search_prob, recipe.seed, workers))
+    return list(judged_games(played, script, recipe.config.full_search_prob, recipe.config.seed, workers))
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +223,7 @@ def test_games_are_legal_start_at_random_and_a_share_of_their_positions_is_judge
         assert finished.is_sound == game.is_passed_out and (finished.lines == NO_MOVE).all()
         assert np.allclose(finished.win_rates, 0.3 + finished.plies / 1000)  # each with its own position
         positions, moves = positions + len(finished.plies), moves + len(finished.moves) - len(opening)
-    assert {len(recipe.begin(number).opening) for number in range(30)} == set(range(recipe.plies + 1))
+    assert {len(recipe.begin(number).opening) for number in range(30)} == set(range(recipe.config.plies + 1))
     assert 0.25 < positions / moves < 0.45 and positions == len(script.asked)  # fewer where a game is decided
     assert same_games(over, judged(recipe, script, 30))
 

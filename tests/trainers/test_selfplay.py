@@ -143,16 +143,16 @@ def slowly_played(bot: Any, recipe: TeacherGames, number: int) -> PlayedGame:
         game.play(move)
     while not game.is_over:
         chance, share = chances(game.move_seed())
-        is_full = chance < recipe.full_search_prob * (0.25 if decided >= 5 else 1)
-        visits = recipe.teacher.limits.simulations if is_full else recipe.cheap_search_visits
+        is_full = chance < recipe.config.full_search_prob * (0.25 if decided >= 5 else 1)
+        visits = recipe.teacher.limits.simulations if is_full else recipe.config.cheap_search_visits
         (weights,), (rate,), *_ = bot.search_targets([game], Limits(simulations=visits))
         decided = decided + 1 if min(rate, 1 - rate) < 0.05 else 0
         if is_full:
             levels = np.empty(len(weights), np.uint16)
             to_levels(weights, levels)
             found.append((len(game.moves), levels, np.float32(rate)))
-        early = len(game.moves) < recipe.temperature_moves
-        game.play(int(draw_move(weights, recipe.temperature if early else 0.0, share)))
+        early = len(game.moves) < recipe.config.temperature_moves
+        game.play(int(draw_move(weights, recipe.config.temperature if early else 0.0, share)))
     plies, levels, rates = (np.array(column) for column in zip(*found, strict=True))
     moves = np.array(game.moves, np.uint16)
     return PlayedGame(number, moves, new.komi, game.margin(), game.is_passed_out, plies, levels, rates)
