@@ -160,6 +160,7 @@ class EventSetup:
     cluster: str | None
     as_json: bool = False
     bots: Sequence[str] = ()
+    rings: bool = False
     crew: int | AnyCrew = 0
 
     def __post_init__(self) -> None:
@@ -216,14 +217,14 @@ class EventSetup:
             if self.as_json:
                 print_games(event, updates, store)
             else:
-                show(state, updates, control, self.console)
+                show(state, updates, control, self.console, self.rings)
             if may_play and control.finishing and not _is_complete(event, store):
                 end()
 
 
-def show(state: EventState, updates: Iterator[Update], control: Control, console: Console) -> None:
-    """Show an event on the full screen or as lines until its updates end, then print its summary. An exception that
-    ends it early is raised after the updates are closed."""
+def show(state: EventState, updates: Iterator[Update], control: Control, console: Console, rings: bool = False) -> None:
+    """Show an event on the full screen or as lines until its updates end, then print its summary and, if ``rings``,
+    ring the terminal's bell. An exception that ends it early is raised after the updates are closed."""
     from rich.console import Group
 
     from arena.report.figures import header, print_lines
@@ -241,6 +242,8 @@ def show(state: EventState, updates: Iterator[Update], control: Control, console
         print_lines(state, updates, console)
     print_sections(summary(state.standings), console)
     console.set_window_title(f"arena: {title(state.standings)}")
+    if rings:
+        console.bell()
 
 
 def print_games(event: Event, updates: Iterable[Update], store: Store) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +15,7 @@ from arena.cli.options import (
     NO_TERMS,
     RESULTS,
     Argument,
+    Bell,
     Cluster,
     ConfigFile,
     Json,
@@ -22,15 +25,20 @@ from arena.cli.options import (
     Workers,
     with_options,
 )
+from arena.cli.play import PlaySetup, play_match, read_side
 from arena.players.config import TermsTable, TournamentTable, default
+from arena.system import cores
 
 if TYPE_CHECKING:
-    from arena.match.schedule import Tournament
+    from arena.match.schedule import Match, Tournament
     from arena.match.swiss import Swiss
     from arena.ratings import Sprt
 
 SPRT_GAMES = 5_000
 """Where a sequential test ends at the latest, by default."""
+
+PILOT_GAMES = 20
+"""Games that --plan plays where fewer are stored. They aren't stored: the event hasn't begun."""
 
 
 @with_options(TermsTable)
@@ -49,26 +57,34 @@ def match(
     alpha: Annotated[float | None, Number(help="Error rate of that test, either way (default 0.05).")] = None,
     new: Annotated[bool, Option("--new", help="Start again instead of resuming.")] = False,
     name: Annotated[str, Option(metavar="NAME", help="Prefix of the match's id (default A-B).")] = "",
+    plan: Annotated[float | None, Option(metavar="ELO", help="Estimate how many games it takes to see this.")] = None,
+    bell: Bell = False,
     as_json: Json = False,
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
     """Play a match of N games between A and B, with colours swapped.
 
-    A and B are bots: NAME, NAME:setting=value,..., checkpoint:NAME or a Python file; 'arena bots' lists the names. The
-    same command resumes an interrupted match; a larger -n adds games.
+    A and B are bots: NAME, NAME:setting=value,..., checkpoint:NAME or a Python file; 'arena bots' lists the names.
+    human is a person at this terminal. The same command resumes an interrupted match; a larger -n adds games. --plan
+    estimates from the stored games, or from 20 that it plays and does not store.
 
     Examples:
       arena match sl alphago -n 100
       arena match rl sl --sprt 0 35 --name first-try
       arena match mcts gnugo --limits seconds=1
+      arena match mcts:playouts=500 mcts:playouts=600 --plan 30
     """
     if ctx.args:
         bots = " ".join([first, second, *ctx.args])
         raise ConfigError(f"a match has two bots; for more, use: arena tournament NAME {bots}")
-    setup = events.EventSetup(results, config, workers, cluster, as_json, (first, second))
+    setup = events.EventSetup(results, config, workers, cluster, as_json, (first, second), bell)
     from arena.match.schedule import Match
 
+    if plan is not None and (sprt or games or new or as_json):
+        raise ConfigError("--plan plays no match; leave out --sprt, --games, --new and --json")
+    if plan is not None and not 1 <= plan <= 1000:
+        raise ConfigError(f"--plan {plan:g} is out of range; allowed: from 1 to 1000")
     if alpha is not None and sprt is None:
         raise ConfigError(f"--alpha {alpha:g} needs --sprt, as in --sprt 0 35")
     test = None if sprt is None else sequential_test(sprt, default(alpha, 0.05))
@@ -79,10 +95,38 @@ def match(
         setup.console.print_line(
             f"The test counts an opening once: with {plural(agreed.limit, 'opening')}, it has {most} games."
         )
-    one, other = (events.read_player(setup.registry, bot, terms) for bot in (first, second))
+    read = read_side if plan is None else events.read_player
+    one, other = (read(setup.registry, bot, terms) for bot in (first, second))
     played = Match(one, other, agreed, most, test=test, name=name)
-    with setup.opened(played) as store:
-        setup.play(events.with_run_number(played, store, new), store, is_counted=games is not None)
+    if one.is_person or other.is_person:
+        if as_json:
+            raise ConfigError("--json prints games of bots; 'arena games --json' prints those of people")
+        play_match(played, new, PlaySetup(setup.registry, results), is_counted=games is not None)
+    elif plan is None:
+        with setup.opened(played) as store:
+            setup.play(events.with_run_number(played, store, new), store, is_counted=games is not None)
+    else:
+        _forecast(played, plan, setup)
+
+
+def _forecast(match: Match, precision: float, setup: events.EventSetup) -> None:
+    """Show how many games a difference takes, by the stored games of a match, or by some that aren't stored."""
+    from arena.report.tables import plan_table
+    from arena.results.event_state import EventState
+    from arena.results.store import Store, database
+
+    standings, workers = match.standings(), setup.workers or cores()
+    if database(setup.results).exists():
+        with Store.of(setup.results) as store:
+            for games in store.game_summaries(event=events.with_run_number(match, store, False).event):
+                standings.add(games)
+    if standings.games < PILOT_GAMES:
+        with TemporaryDirectory() as folder:
+            setup.results = Path(folder)
+            with setup.opened(match) as store:
+                setup.show(state := EventState(replace(match, games=PILOT_GAMES)), store)
+                standings, workers = state.standings, setup.crew if isinstance(setup.crew, int) else setup.crew.most
+    setup.console.print(plan_table(standings.between(*match.players), precision, workers))
 
 
 def sequential_test(hypotheses: tuple[float, float], alpha: float = 0.05) -> Sprt:
@@ -104,6 +148,7 @@ def tournament(
     terms: TournamentTable = TournamentTable(),  # noqa: B008  # frozen, and replaced by options
     workers: Workers = 0,
     cluster: Cluster = None,
+    bell: Bell = False,
     as_json: Json = False,
     results: Results = RESULTS,
     config: ConfigFile = None,
@@ -121,7 +166,7 @@ def tournament(
       arena tournament check rl sl alphago --style gauntlet -n 100
       arena tournament nets random mcts sl --style swiss --precision 50
     """
-    setup = events.EventSetup(results, config, workers, cluster, as_json, bots or ())
+    setup = events.EventSetup(results, config, workers, cluster, as_json, bots or (), bell)
     from arena.match.swiss import Swiss
 
     played, is_counted = _tournament(name, bots or [], terms, setup)

@@ -37,6 +37,7 @@ ConfigFile = Annotated[
     Path | None, Option("--config", metavar="FILE", help="File of bots (default: arena.toml, if it exists).")
 ]
 Json = Annotated[bool, Option("--json", help="Print JSON Lines instead (docs/guide.md).")]
+Bell = Annotated[bool, Option("--bell", help="Ring the terminal's bell at the end.")]
 Workers = Annotated[int, Number(help="Worker processes (default 0: all cores).", min=0, max=MAX_WORKERS)]
 Cluster = Annotated[str | None, Option(metavar="ADDRESS", help="Ray cluster: HOST:PORT, or auto (of this machine).")]
 

@@ -1,4 +1,4 @@
-"""The command play: games of people at this terminal or through a pipe."""
+"""Games of people at this terminal or through a pipe: the command play, and matches that have a person in them."""
 
 from __future__ import annotations
 
@@ -13,26 +13,30 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from itertools import chain
+from math import inf
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from typer import prompt
 
 from arena import ConfigError, StoreBusy, StoreError, UserError, plural
+from arena.cli import events
 from arena.cli.options import RESULTS, Argument, ConfigFile, Option, Results, registry_of, size_doubts, with_options
 from arena.contract.settings import setting
 from arena.files import remove_scratch, scratch
 from arena.go.ranks import HUMAN_LIKE
-from arena.players.config import RULES, default
+from arena.players.config import RULES, TermsTable, default
 from arena.system import running_clock
 
 if TYPE_CHECKING:
-    from arena.contract.bot import Bot
-    from arena.go.coords import Colour
+    from arena.contract.bot import Bot, Limits
+    from arena.go.coords import Colour, Move
     from arena.go.game import Rules
-    from arena.go.record import GameRecord
+    from arena.go.record import GameRecord, GameSummary
     from arena.match.bot_process import BotStarter
+    from arena.match.schedule import Match
     from arena.people.saved_game import SavedGame, SavedGameFile
     from arena.people.session import Opponent
     from arena.players.player import Player
@@ -83,7 +87,7 @@ def play(
     used help (undo, hint, score), a handicap, another komi or --from.
 
     --rank is a rank of the Online Go Server (2005 to 2020, 9x9). The bot moves, errs, passes and resigns as people of
-    that rank did.
+    that rank did. Each game ends with the rank that fits your results against such bots.
 
     Examples:
       arena play alphago
@@ -105,20 +109,73 @@ def play(
 
     setup = PlaySetup(registry, results, plain)
     if bot is None and not resume:
-        bot = setup.choose_opponent()
+        bot = setup.choose_opponent(given.size or 9)
     position = None if start is None else _position_of(start, move, given, results)
     if start is None and move is not None:
         raise ConfigError(f"--move {move} needs --from, as in: arena play alphago --from game.sgf --move {move}")
-    stored = setup.store_finished_games()
-    if resume:
-        with _file_to_resume(results, bot, stored) as file:
-            saved, bots = rebuild_bots(file.read(), setup.registry, setup.console.print_line)
-            setup.play(file, saved, bots)
-    else:
-        saved, bots = new_game(setup.registry, setup.registry.resolve(bot or ""), name, given, position)
-        with SavedGameFile.create(results, stored) as file:
-            setup.play(file, replace(saved, record=replace(saved.record, id=file.id)), bots)
-    setup.store_finished_games()
+    again, stored = True, setup.store_finished_games()
+    while again:
+        if resume:
+            file = _file_to_resume(results, bot, stored)
+        else:
+            saved, bots = new_game(setup.registry, setup.registry.resolve(bot or ""), name, given, position)
+            file = SavedGameFile.create(results, stored)
+        with file:
+            if resume:
+                saved, bots = rebuild_bots(file.read(), setup.registry, setup.console.print_line)
+            else:
+                saved = replace(saved, record=replace(saved.record, id=file.id))
+            saved, again = setup.play(file, saved, bots, "resume it with: arena play --resume")
+        stored = setup.store_finished_games()
+        if resume and again:
+            setup.console.print_line(
+                f"To play again: arena play {next((saved.name(colour) for colour in bots), 'human')}"
+            )
+            break
+        if not saved.handicap:
+            given = replace(given, color="white" if saved.people[0].name == "BLACK" else "black")
+    setup.leave()
+
+
+def play_match(match: Match, new: bool, setup: PlaySetup, is_counted: bool) -> None:
+    """Play the games of a match that has a person in it, and store each when it is over. A game that was left goes on.
+    ``is_counted`` is as in ``continue_stored``. Raises UserError, SystemExit when the person leaves."""
+    from arena.contract.bot import Limits
+    from arena.go.coords import BLACK, WHITE
+    from arena.people.saved_game import SavedGameFile
+    from arena.report.text import print_sections, summary
+    from arena.results.store import Store, database
+
+    require_two(match.first, match.second)
+    people = [player for player in match.players.values() if player.is_person]
+    limits, may_play = next((person.limits for person in people if person.limits.time), Limits()), True
+    if database(setup.results).exists():
+        with Store.of(setup.results) as store:
+            last = events.with_run_number(match, store, new)
+            event, may_play = events.continue_stored(last, store, setup.console.print_line, is_counted)
+            match = replace(match, run=last.run, games=event.games, grown=event.grown)
+    while True:
+        played = setup.stored(match.event)
+        standings, stored = match.standings(), {game.id for game in played}
+        standings.add(played)
+        if not may_play or standings.is_decided or not (missing := match.pairings(played, stored.__contains__)):
+            break
+        with SavedGameFile(setup.results / f"{missing[0].id}.sgf") as file:
+            if file.id in {game.id for game in setup.stored(match.event)}:
+                continue  # another terminal has just played it
+            pairing = missing[0]
+            sides = {BLACK: match.players[pairing.black], WHITE: match.players[pairing.white]}
+            known = {"id": pairing.id, "event": match.event, "seed": pairing.seed}
+            saved, bots = begin_game(match.terms.rules, sides, limits, pairing.opening, **known)
+            saved = file.read() if file.path.exists() else saved
+            if not saved.is_over:
+                saved, _ = setup.play(file, saved, bots, "the same command continues it")
+            if not (saved.is_over and setup.store([saved], match)):
+                words = f"Stopped. {len(stored)} of {match.games} games are stored"
+                setup.console.print_line(f"{words}; run the same command to play the rest.")
+                setup.leave(130)
+            file.path.unlink()
+    print_sections(summary(standings), setup.console)
     setup.leave()
 
 
@@ -130,10 +187,9 @@ def new_game(
 ) -> tuple[SavedGame, dict[Colour, Player]]:
     """A game before its first move, or from the end of ``position``, and the bots in it by colour. Raises UserError."""
     from arena.contract.bot import Limits
-    from arena.go.coords import BLACK, WHITE, Colour
+    from arena.go.coords import BLACK, WHITE
     from arena.go.game import Rules, handicap_points
-    from arena.go.record import GameRecord
-    from arena.people.saved_game import EVENT, SavedGame
+    from arena.people.saved_game import EVENT
 
     size, stones = given.size or 9, given.handicap or 0
     if stones == 1 and given.komi is not None:
@@ -151,28 +207,35 @@ def new_game(
     limits = Limits.read(given.time, "--time") if given.time is not None else Limits()
     if given.time is not None and (limits.time is None or limits.simulations is not None):
         raise ConfigError(f"--time {given.time} is not a clock; write main=600 (seconds), or main=300,byoyomi=30")
-    if not entry.is_person:
+    if entry.is_person:
+        opponent = _person(registry, entry.settings.get("name") or GUEST)
+        require_two(person, opponent)
+    else:
         opponent = entry.with_limits(limits).checked(size)
-    elif (opponent := _person(registry, entry.settings.get("name") or GUEST)).name == person.name:
-        raise ConfigError(f"both players are called {person.name}; name the second one: human:name=bob")
     sides = {colour: person, colour.opponent: opponent}
-    named = {colour: side for colour, side in sides.items() if side.name != GUEST}
-    record = GameRecord(
-        rules,
-        outcome=None,
-        black=sides[BLACK].name,
-        white=sides[WHITE].name,
-        black_player=named[BLACK].identity if BLACK in named else "",
-        white_player=named[WHITE].identity if WHITE in named else "",
-        opening=len(begins["moves"]),
-        date=datetime.now(UTC).strftime("%Y-%m-%d"),
-        event=EVENT,
-        seed=secrets.randbits(48),
-        **begins,
-    )
+    return begin_game(rules, sides, limits, **begins, event=EVENT, seed=secrets.randbits(48))
+
+
+def begin_game(
+    rules: Rules, sides: Mapping[Colour, Player], limits: Limits, moves: tuple[Move, ...] = (), **fields: Any
+) -> tuple[SavedGame, dict[Colour, Player]]:
+    """A game of these players with an opening of ``moves``, and the bots in it by colour. ``limits`` are the people's,
+    ``fields`` more of its record."""
+    from arena.go.coords import Colour
+    from arena.go.record import GameRecord
+    from arena.people.saved_game import SavedGame
+
+    black, white = (sides[colour] for colour in Colour)
+    fields |= {
+        key: "" if side.name == GUEST else side.identity
+        for key, side in (("black_player", black), ("white_player", white))
+    }
+    date = datetime.now(UTC).strftime("%Y-%m-%d")
+    record = GameRecord(rules, moves, None, black.name, white.name, opening=len(moves), date=date, **fields)
     bots = {colour: side for colour, side in sides.items() if not side.is_person}
     people = tuple(colour for colour in Colour if colour not in bots)
-    return SavedGame(record, people, limits, players=tuple(side.stored for side in named.values())), bots
+    players = tuple(side.stored for side in sides.values() if side.name != GUEST)
+    return SavedGame(record, people, limits, players=players), bots
 
 
 def _position_of(text: str, move: int | None, given: GameOptions, results: Path) -> GameRecord:
@@ -208,6 +271,23 @@ def _person(registry: Registry, name: str | None) -> Player:
         raise ConfigError(f"'{name}' is a bot's name; take another with --as")
     human = registry.entry("human")
     return replace(human, name=name, settings={**human.settings, "name": name})
+
+
+def read_side(registry: Registry, spec: str, given: TermsTable) -> Player:
+    """A player of a match: the bot of this name, or a person, who is called as in ``play``. Raises UserError."""
+    entry = registry.resolve(spec)
+    if not entry.is_person:
+        return events.read_player(registry, spec, given)
+    person = _person(registry, entry.settings.get("name") or None)
+    if person.name == GUEST:
+        raise ConfigError("the games of a match are rated; name the person, as in human:name=ada")
+    return person.with_limits(entry.limits).with_limits(events.read_limits(given))
+
+
+def require_two(one: Player, other: Player) -> None:
+    """Raise ConfigError for a person who plays against himself."""
+    if one.name == other.name:
+        raise ConfigError(f"both players are called {one.name}; name the second one: human:name=bob")
 
 
 def _file_to_resume(results: Path, id: str | None, stored: set[str]) -> SavedGameFile:
@@ -248,7 +328,8 @@ def rebuild_bots(
 
 
 class PlaySetup:
-    """Where people play at this terminal: the bots, the folder of results, the console."""
+    """Where people play at this terminal: the bots, the folder of results, the console. A command plays its games one
+    after the other and then leaves."""
 
     def __init__(self, registry: Registry, results: Path, plain: bool = False):
         from arena.report.style import Console, has_screen
@@ -258,21 +339,41 @@ class PlaySetup:
         self._has_ended = True  # nothing is at work that Python would wait for
         self._code = 0  # of the signal that ended a game
 
-    def choose_opponent(self) -> str:
-        """Ask at a terminal whom to play: a bot or a rank. Raises ConfigError elsewhere."""
+    def choose_opponent(self, size: int) -> str:
+        """Ask at a terminal whom to play: a number of the list, a bot or a rank. Raises ConfigError elsewhere."""
         from arena.cli.bots import known_ratings
         from arena.go.ranks import rank_of
-        from arena.report.tables import bots_table
+        from arena.report.tables import opponents_table
 
         if not (self.console.is_terminal and sys.stdin.isatty()):
             raise ConfigError("name a bot, or --rank 12k, as in: arena play alphago; 'arena bots' lists them")
-        bots = [one for one in self.registry.entries if not (one.is_person or one.bot_kind.external)]
-        self.console.print(bots_table(bots, *known_ratings(self.registry, self.results)))
-        typed: str = prompt("Opponent, or a rank from 30k to 6d", default="fast-random").strip()
+        found: dict[str, Player] = {}  # of a kind and its bots that are the same player, the last
+        for entry in self.registry.entries:
+            with suppress(UserError):
+                if not (entry.is_person or entry.bot_kind.external):
+                    found[entry.identity] = entry.checked(size)
+        ratings, _ = known_ratings(self.registry, self.results)
+        bots = sorted(found.values(), key=lambda bot: ratings[bot.identity].value if bot.identity in ratings else inf)
+        self.console.print(opponents_table(bots, ratings))
+        typed: str = prompt("Opponent", default="1", show_default=False).strip()
+        if typed.isdecimal() and 0 < int(typed) <= len(bots):
+            return bots[int(typed) - 1].name
         return typed if rank_of(typed) is None else f"{HUMAN_LIKE}:rank={typed}"
 
-    def play(self, file: SavedGameFile, saved: SavedGame, bots: Mapping[Colour, Player]) -> None:
-        """Let people play a game, which is kept in its file, on the full screen or in lines. Raises UserError."""
+    def stored(self, event: str) -> list[GameSummary]:
+        """The stored games of an event; none where there are no results yet."""
+        from arena.results.store import Store, database
+
+        if not database(self.results).exists():
+            return []
+        with Store.of(self.results) as store:
+            return [*chain.from_iterable(store.game_summaries(event=event))]
+
+    def play(
+        self, file: SavedGameFile, saved: SavedGame, bots: Mapping[Colour, Player], hint: str
+    ) -> tuple[SavedGame, bool]:
+        """Let people play a game, which is kept in its file, on the full screen or in lines. Returns it when it is over
+        or left, and whether another one is wanted. ``hint`` says how a game that was left goes on. Raises UserError."""
         from arena.people.adviser import Adviser
         from arena.people.session import GameSession
         from arena.report.play import show_plainly
@@ -281,7 +382,7 @@ class PlaySetup:
             self.console.print_line(doubt)
         opponents = self._prepare_bots(bots, saved.record.rules)
         file.write(saved)
-        analyst = self._analyst(bots, saved.size)
+        analyst, again = self._analyst(bots, saved.size), False
         adviser = None if analyst is None else Adviser(analyst.name, partial(self._build, analyst))
         session = GameSession(saved, opponents, adviser, file.write, running_clock)
         try:
@@ -290,7 +391,7 @@ class PlaySetup:
                     from arena.tui.play_app import show_play
 
                     review = None if analyst is None else partial(self._analyse, analyst)
-                    show_play(session, self.console, review)
+                    again = show_play(session, self.console, self._rank_lines, review)
                 else:
                     show_plainly(session, self.console, sys.stdin)
         except KeyboardInterrupt as stop:
@@ -301,19 +402,20 @@ class PlaySetup:
         moves = len(saved.record.moves)
         people = (saved.record.mover(number) in saved.people for number in range(saved.record.opening + 1, moves + 1))
         if not saved.is_over and any(people):
-            words = f"{file.id} is saved after move {moves} in {file.path}; resume it with: arena play --resume"
-            self.console.print_line(words)
+            self.console.print_line(f"{file.id} is saved after move {moves} in {file.path}; {hint}")
         elif not saved.is_over:
             file.path.unlink(missing_ok=True)
             self.console.print_line("You played no move, so nothing is saved.")
+        return saved, again
 
-    def leave(self) -> None:
+    def leave(self, code: int = 0) -> NoReturn:
         """End the command, also while a bot thinks, with the code of the signal that came, if any."""
+        code = self._code or code
         if not self._has_ended:
             remove_scratch()
             sys.stdout.flush()
-            os._exit(self._code)
-        raise SystemExit(self._code)
+            os._exit(code)
+        raise SystemExit(code)
 
     # --- Bots ---
 
@@ -372,12 +474,8 @@ class PlaySetup:
         """Store the games of ``play`` that are over, also those that an earlier command had no time to store, or
         couldn't. Returns the ids of all that are stored."""
         from arena.people.saved_game import EVENT, is_held, saved_games
-        from arena.results.store import Store, database
 
-        stored: set[str] = set()
-        if database(self.results).exists():
-            with Store.of(self.results) as store:
-                stored = set(store.ids(EVENT))
+        stored = {game.id for game in self.stored(EVENT)}
         games = [saved for id, saved in saved_games(self.results, stored) if saved.is_over]
         games = [saved for saved in games if not is_held(self.results, saved.id)]
         if games and self.store(games):
@@ -385,28 +483,54 @@ class PlaySetup:
             for saved in games:
                 counts = "unrated" if saved.record.unrated else "it counts for arena elo"
                 self.console.print_line(f"{saved.id} is stored ({counts}). To review it: arena analyze {saved.id}")
+                for line in self._rank_lines(saved):
+                    self.console.print_line(line)
         return stored
 
-    def store(self, games: Sequence[SavedGame]) -> bool:
-        """Store games that are over, in one go; returns whether they are stored. Where another arena writes the results
-        for long, a line says that they are stored later."""
-        from arena.people.saved_game import EVENT
+    def store(self, games: Sequence[SavedGame], match: Match | None = None) -> bool:
+        """Store games that are over, and their match, in one go; returns whether they are stored. Where another arena
+        writes the results for long, a line says that they are stored later."""
         from arena.results.export import write_elo_csv
         from arena.results.store import Store
 
-        end = monotonic() + STORE_LOCK_SECONDS
+        end, words = monotonic() + STORE_LOCK_SECONDS, ", ".join(saved.id for saved in games)
         while True:
             try:
                 with Store.of(self.results, write=True) as store:
+                    if match is not None:
+                        events.store_event(store, match)
                     store.add_players({player.identity: player for saved in games for player in saved.players})
-                    known = store.ids(EVENT)
+                    known = {id for event in {saved.record.event for saved in games} for id in store.ids(event)}
                     store.append([saved.record for saved in games if saved.id not in known])
                     if any(not saved.record.unrated for saved in games):
                         write_elo_csv(store, self.results / "elo.csv")
                 return True
             except StoreError as error:
                 if not isinstance(error, StoreBusy) or monotonic() >= end:
-                    words = ", ".join(saved.id for saved in games)
-                    self.console.print_line(f"{words} is saved, and the next arena play will store it: {error}.")
+                    later = "the next arena play" if match is None else "the same command"
+                    self.console.print_line(f"{words} is saved, and {later} will store it: {error}.")
                     return False
                 sleep(0.1)
+
+    def _rank_lines(self, saved: SavedGame) -> list[str]:
+        """After a rated game against a bot of known rank: the rank at which the person's results against such bots are
+        likeliest, and whom to play."""
+        from arena.go.ranks import rank_name
+        from arena.people.ranks import rank_by_results
+        from arena.people.saved_game import EVENT
+        from arena.results.store import Store, database
+
+        if saved.unrated or all(player.kind != HUMAN_LIKE for player in saved.players):
+            return []
+        name, games, players = saved.name(saved.people[0]), [saved.record], {one.identity: one for one in saved.players}
+        if database(self.results).exists():
+            with Store.of(self.results) as store:
+                games += [game for game in store.games(event=EVENT, player=name) if game.id != saved.id]
+                players |= store.players()
+        found = rank_by_results(games, players, name)
+        if found is None:
+            return []
+        return [
+            f"{name}'s results over {plural(found.count, 'game')} fit {found}, 95 % interval in brackets.",
+            f"An even opponent: arena play --rank {rank_name(found.rank)}",
+        ]

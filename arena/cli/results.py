@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import replace
+from difflib import get_close_matches
 from itertools import islice
+from math import nan
 from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import confirm
+from typer import confirm, prompt
 
 from arena import ConfigError, RecordError, UserError, plural
 from arena.cli.options import (
@@ -27,15 +31,24 @@ from arena.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from arena.go.record import GameRecord
+    from arena.go.sgf import Remark
+    from arena.players.player import Player
+    from arena.players.registry import Registry
     from arena.report.style import Console
     from arena.results.store import Store
 
+MAX_LISTED_GAMES = 1000  # games of a file to choose from
 NumberInFile = Annotated[int | None, Number("--game", help="Number of the game in a file of several.", min=1)]
 
 
 def elo(
     size: Annotated[int | None, Number(help="Only games on this board size.")] = None,
+    anchor: Annotated[
+        list[str] | None, Option(metavar="NAME=ELO", help="Fix the scale by this player's Elo (repeatable).")
+    ] = None,
     csv: Annotated[Path | None, Option(metavar="FILE", help="Also write the table of all pools to this file.")] = None,
     as_json: Json = False,
     results: Results = RESULTS,
@@ -44,11 +57,13 @@ def elo(
     """Rate all players from all stored games.
 
     Ratings are joint Bradley-Terry with 95 % intervals, with a table for each combination of size, rules, komi and
-    handicap. Their zero is the mean of the players, or follows from [anchors] in arena.toml, such as gnugo = 1946.
+    handicap. Their zero is the mean of the players, or follows from anchors: those of --anchor, else those of [anchors]
+    in arena.toml.
 
     Examples:
       arena elo --csv ratings.csv
       arena elo --size 19
+      arena elo --anchor gnugo=1946
     """
     from arena.report.style import Console
     from arena.report.tables import elo_sections, elo_table, render
@@ -57,9 +72,13 @@ def elo(
     from arena.results.store import Store
 
     check_outputs(csv)
-    console, anchors = Console(stderr=as_json), anchors_of(config)
+    console = Console(stderr=as_json)
+    anchors = dict(map(_read_anchor, anchor or ())) or anchors_of(config)
     with Store.of(results) as store:
         pools = [(pool, league(store, pool, anchors=anchors)) for pool in store.pools() if size in (None, pool.size)]
+        rated = {name for _, found in pools if found is not None for name in found.players}
+        if anchor and (unknown := anchors.keys() - rated):
+            raise ConfigError(f"--anchor {min(unknown)}: has no rated games; rated are {', '.join(sorted(rated))}")
         for number, (pool, found) in enumerate(pools):
             if as_json:
                 for row in rating_rows(found, pool):
@@ -77,11 +96,24 @@ def elo(
             console.print_line(f"Written to {csv}.")
 
 
+def _read_anchor(text: str) -> tuple[str, float]:
+    """Of ``--anchor NAME=ELO``; a name may have an "=" of its own."""
+    name, _, elo = text.rpartition("=")
+    try:
+        value = float(elo)
+    except ValueError:
+        value = nan
+    if not name or not abs(value) <= 10_000:
+        raise ConfigError(f"--anchor {text}: give NAME=ELO, such as gnugo=1946")
+    return name, value
+
+
 def report(
     event: Annotated[str | None, Argument(metavar="EVENT")] = None,
     listed: Annotated[bool, Option("--list", help="List the events instead.")] = False,
     delete: Annotated[bool, Option("--delete", help="Delete EVENT and its games instead.")] = False,
-    yes: Annotated[bool, Option("--yes", help="Delete without asking.")] = False,
+    rename: Annotated[str | None, Option(metavar="NAME", help="Rename EVENT instead.")] = None,
+    yes: Annotated[bool, Option("--yes", help="Delete or rename without asking.")] = False,
     csv: Annotated[Path | None, Option(metavar="FOLDER", help="Also write all tables as CSV files.")] = None,
     html: Annotated[Path | None, Option(metavar="FILE", help="Also write one HTML page with plots and games.")] = None,
     training: Annotated[str | None, Option(metavar="NAME", help="Write the page of a training run instead.")] = None,
@@ -98,6 +130,7 @@ def report(
       arena report
       arena report --list
       arena report league --html league.html --csv tables
+      arena report league --rename spring
       arena report league --delete
       arena report --training mine --html mine.html
     """
@@ -108,10 +141,10 @@ def report(
     from arena.results.store import Store
 
     console = Console()
-    if delete:
-        if event is None or listed or csv or html or as_json:
-            raise UserError("--delete takes one EVENT and, at most, --yes")
-        _delete_event(event, yes, results, console)
+    if delete or rename is not None:
+        if event is None or (delete and rename is not None) or listed or csv or html or as_json:
+            raise UserError("--delete and --rename take one EVENT and, at most, --yes")
+        _change_event(event, rename, yes, results, console)
         return
     check_outputs(csv, html)
     if training is not None:
@@ -148,22 +181,38 @@ def report(
         print(f"Written to {path}.")
 
 
-def _delete_event(id: str, yes: bool, results: Path, console: Console) -> None:
-    """Delete a stored event. Asks first. The ratings are written anew."""
+def _change_event(id: str, name: str | None, yes: bool, results: Path, console: Console) -> None:
+    """Rename a stored event or, without a name, delete it. Asks first. The ratings are written anew."""
+    from arena.match.event import event_from_json, event_to_json
+    from arena.match.schedule import Match
     from arena.results.export import write_elo_csv
-    from arena.results.store import Store
+    from arena.results.store import Store, StoredEvent
 
     with Store.of(results, write=True, print_line=console.print_line) as store:
         event = store.event(id)
-        what = f"{event.id} and its {plural(store.count(event=event.id), 'game')}"
-        if yes and id != event.id:
-            raise UserError(f"--yes deletes an event by its full id only: {event.id}")
-        if not (yes or sys.stdin.isatty()):
-            raise UserError(f"Delete {what}? Add --yes to do it without a terminal.")
+        count = plural(store.count(event=event.id), "game")
+        if name is None:
+            if yes and id != event.id:
+                raise UserError(f"--yes deletes an event by its full id only: {event.id}")
+            question, done = f"Delete {event.id} and its {count}?", f"{event.id} and its {count} are deleted."
+        else:
+            if any(store.journals(event.id).glob("*")):
+                raise UserError(f"{event.id} has unfinished games; finish it first, then rename it")
+            plan = event_from_json(event.plan)
+            if isinstance(plan, Match) and plan.gate is not None:
+                raise UserError(f"{event.id} is a gate, which is known by its two nets; it can't be renamed")
+            plan = replace(plan, name=name, run=1) if isinstance(plan, Match) else replace(plan, name=name)
+            renamed = StoredEvent(plan.event, event.created, plan.settings, event_to_json(plan))
+            question, done = f"Rename {event.id} to {plan.event}?", f"{event.id} is {plan.event} now."
         if not yes:
-            confirm(f"Delete {what}?", abort=True)
-        store.delete_event(event)
-        console.print_line(f"{what} are deleted.")
+            if not sys.stdin.isatty():
+                raise UserError(f"{question} Add --yes to do it without a terminal.")
+            confirm(question, abort=True)
+        if name is None:
+            store.delete_event(event)
+        else:
+            store.rename_event(event, renamed)
+        console.print_line(done)
         write_elo_csv(store, results / "elo.csv", anchors=anchors_of(None))
 
 
@@ -228,8 +277,9 @@ def _named(store: Store, player: str | None) -> list[str]:
     if player is None or store.count(player=player):
         return [] if player is None else [player]
     names = store.names()
-    if not (found := [name for name in names if name.partition("@")[0].partition(":")[0] == player]):
-        raise UserError(f"--player {player}: no such player has a stored game; there are {', '.join(names[:8])}")
+    if not (found := [name for name in names if re.split("[:@]", name)[0] == player]):
+        close = get_close_matches(player, names, n=8, cutoff=0) or ["none"]
+        raise UserError(f"--player {player}: no such player has a stored game; there are {', '.join(close)}")
     return found
 
 
@@ -248,7 +298,11 @@ def show(
     game: Annotated[str | None, Argument(metavar="GAME")] = None,
     move: Annotated[int | None, Number("-m", "--move", help="Start after this many moves.", min=0)] = None,
     number: NumberInFile = None,
+    net: Annotated[
+        str | None, Option(metavar="BOT", help="Draw this bot's policy in per cent, and owners if its net has them.")
+    ] = None,
     results: Results = RESULTS,
+    config: ConfigFile = None,
 ) -> None:
     """Step through a stored game or an SGF file.
 
@@ -260,6 +314,7 @@ def show(
     Examples:
       arena show
       arena show game.sgf --move 30
+      arena show game.sgf --net sl
     """
     from arena.go.sgf import are_by_players, move_notes, read_remarks, write_sgf
     from arena.report.game import print_game, show_details
@@ -277,6 +332,8 @@ def show(
         return
     text = write_sgf(record, move_notes(record)).encode() if sgf is None else sgf
     by_players, remarks = is_stored or are_by_players(text), read_remarks(text, record)
+    if net is not None:
+        by_players, remarks = False, tuple(_net_remarks(record, registry_of(config, results).resolve(net)))
     if not at_terminal:
         print_game(record, remarks, plies if move is None else move, by_players, console)
         return
@@ -296,13 +353,15 @@ def analyze(
     bot: Annotated[str | None, Option(metavar="BOT", help="Bot that analyses (default alphago).")] = None,
     csv: Annotated[Path | None, Option(metavar="FILE", help="Write one row for each move to this CSV file.")] = None,
     sgf: Annotated[Path | None, Option(metavar="FILE", help="Write the game with comments and best moves.")] = None,
+    ranks: Annotated[bool, Option("--ranks", help="Estimate the players' ranks from their moves (9x9).")] = False,
     number: NumberInFile = None,
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
     """Analyse a game: win rates, what moves cost, better moves.
 
-    GAME is an SGF file, or the number or id of a game of 'arena games'.
+    GAME is an SGF file, or the number or id of a game of 'arena games'. Of a folder, the first game of each SGF file is
+    analysed; --csv and --sgf then name folders.
 
     Win rates and scores are Black's, losses those of the player who moved. In the SGF file, A, B and C mark the best
     moves and a triangle the bot's move instead of a mistake; comments and variations that were there are dropped.
@@ -311,7 +370,9 @@ def analyze(
     Examples:
       arena analyze game.sgf
       arena analyze 12 --bot mcts@seconds=2
+      arena analyze game.sgf --ranks
       arena analyze game.sgf --bot alphago:visits=400 --sgf analysed.sgf
+      arena analyze games/ --csv tables/
     """
     from arena import files
     from arena.go.sgf import write_sgf
@@ -329,53 +390,106 @@ def analyze(
     from arena.results.export import analysis_frame, write_csv
 
     check_outputs(csv, sgf)
-    registry, record = registry_of(config, results), read_game(game, results, number)[0]
-    if sgf is not None and sgf.resolve() == Path(expanduser(game)).resolve():
-        raise UserError(f"{sgf} is the input, and its comments would be lost; name another file")
-    entry = registry.resolve(bot or "alphago").checked(record.rules.size)
+    registry = registry_of(config, results)
+    folder = Path(expanduser(game))
+    if not folder.is_dir():
+        records = {"": read_game(game, results, number)[0]}
+    elif not (records := dict(_games_in(folder))):
+        raise RecordError(f"{folder} has no SGF file of Go that can be read")
+    if ranks:
+        if bot or csv or sgf:
+            raise ConfigError("--ranks estimates ranks only; leave out --bot, --csv and --sgf")
+        for record in records.values():
+            _print_ranks(record, registry)
+        return
+    if sgf is not None and sgf.resolve() == folder.resolve():
+        raise UserError(f"{sgf} is the input, and its comments would be lost; name another place")
+    entry = registry.resolve(bot or "alphago")
     able = "; these can: " + ", ".join(one.name for one in registry.entries if one.bot_kind.tells_win_rate)
     if not (entry.bot_kind.tells_win_rate or entry.bot_kind.external):  # an engine may, and is asked
         raise ConfigError(f"{entry.name} reports no win rates and can't analyse{able}")
     if entry.limits.time is not None:
         raise ConfigError(f"{entry.name} has a clock for a game; give it seconds=S or simulations=N instead")
-    console, errors, positions = style.Console(), style.Console(stderr=True), evaluation_count(record)
-    for doubt in size_doubts([entry], record.rules.size):
+    sizes = {record.rules.size for record in records.values()}
+    for size in sizes:
+        entry.checked(size)
+    console, errors = style.Console(), style.Console(stderr=True)
+    for doubt in dict.fromkeys(doubt for size in sizes for doubt in size_doubts([entry], size)):
         errors.print_line(doubt)
-    console.print(game_title(record), style.text(f"Analysed by {entry.name}."), sep="\n")
-    found, stopped = [], False
-    with closing(with_all_visits(entry).build()) as player, show_counting("position", positions, errors) as on_progress:
+    for name, record in records.items():
+        own = entry.checked(record.rules.size)
+        console.print(*[""] * (name != next(iter(records))), *[name] * bool(name), game_title(record), sep="\n")
+        console.print(style.text(f"Analysed by {own.name}."))
+        found, stopped, positions = [], False, evaluation_count(record)
+        with (
+            closing(with_all_visits(own).build()) as player,
+            show_counting("position", positions, errors) as on_progress,
+        ):
+            try:
+                for evaluation in analyse(record, player, own.limits):
+                    found.append(evaluation)
+                    on_progress(len(found))
+            except KeyboardInterrupt:
+                stopped = True
+            except AnalysisError as error:
+                raise UserError(f"{own.name}: {error}{able if not found else ''}") from None
+        if found:
+            console.print(render_analysis(record, found, 3))
+        if found and csv is not None:
+            write_csv(analysis_frame(record, found), place := csv / f"{name}.csv" if name else csv)
+            print(f"Written to {place}.")
+        if found and sgf is not None:
+            text = write_sgf(record, sgf_properties(record, found, own.name), variations(record, found))
+            files.write(place := sgf / name if name else sgf, f"{text}\n")
+            print(f"Written to {place}.")
+        if stopped:
+            errors.print_line(f"Stopped after {len(found)} of {positions} positions.")
+            raise SystemExit(130)
+
+
+def _games_in(folder: Path) -> Iterator[tuple[str, GameRecord]]:
+    """The first game of each SGF file in a folder, by the file's name. Files that can't be read are named on stderr."""
+    from arena.go.sgf import MAX_BYTES, begin_at_last_setup, read_sgf
+
+    for path in sorted(folder.glob("*.sgf")):
         try:
-            for evaluation in analyse(record, player, entry.limits):
-                found.append(evaluation)
-                on_progress(len(found))
-        except KeyboardInterrupt:
-            stopped = True
-        except AnalysisError as error:
-            raise UserError(f"{entry.name}: {error}{able if not found else ''}") from None
-    if found:
-        console.print(render_analysis(record, found, 3))
-        if csv is not None:
-            write_csv(analysis_frame(record, found), csv)
-        if sgf is not None:
-            text = write_sgf(record, sgf_properties(record, found, entry.name), variations(record, found))
-            files.write(sgf, f"{text}\n")
-        for path in filter(None, (csv, sgf)):
-            print(f"Written to {path}.")
-    if stopped:
-        errors.print_line(f"Stopped after {len(found)} of {positions} positions.")
-        raise SystemExit(130)
+            with path.open("rb") as file:
+                yield path.name, read_sgf(begin_at_last_setup(file.read(MAX_BYTES + 1)))
+        except (OSError, RecordError) as error:
+            print(f"{path} is left out: {error}", file=sys.stderr)
+
+
+def _print_ranks(record: GameRecord, registry: Registry) -> None:
+    """A line for each player: the rank at which the moves are likeliest."""
+    from arena.go.coords import BLACK
+    from arena.go.ranks import HUMAN_LIKE, WEAKEST_SEEN, rank_name
+    from arena.people.ranks import ranks_by_moves
+    from arena.report.style import Console
+    from bots.nets.checkpoint import Checkpoint, find
+    from bots.nets.inference import Evaluator
+
+    if record.rules.size != 9:
+        raise UserError(f"--ranks estimates ranks on 9x9 only, and this board has {record.rules.size} lines")
+    player, console = registry.resolve(HUMAN_LIKE).checked(9), Console()
+    net = Evaluator(Checkpoint.open(find(player.config.checkpoint)), player.config.precision)
+    for colour, found in ranks_by_moves(record, net).items():
+        name, told = (record.black, record.black_rank) if colour is BLACK else (record.white, record.white_rank)
+        known = f" ({told} in the record)" if told else ""
+        console.print_line(f"{colour.name.title()} {name}{known}: {found} by {plural(found.count, 'move')}.")
+    console.print_line("The likeliest ranks on the scale of the Online Go Server, with their 95 % intervals.")
+    console.print_line(f"{rank_name(WEAKEST_SEEN)} stands for all that are weaker, too.")
 
 
 def read_game(text: str | None, results: Path, number: int | None = None) -> tuple[GameRecord, bytes | None]:
     """The game of a file of SGF games with its text, else the stored one; the newest one if none is named. Of several
-    games in a file it is that of this number, or the first. Raises RecordError or StoreError."""
-    from arena.go.sgf import read_sgf
+    games in a file it is that of this number, or the one that the user chooses. Raises RecordError or StoreError."""
+    from arena.go.sgf import begin_at_last_setup, read_sgf
     from arena.results.store import Store
 
     path = Path(expanduser(text or ""))
     if path.is_file():
         try:
-            sgf = _choose_text(path, number)
+            sgf = begin_at_last_setup(_choose_text(path, number))
             return read_sgf(sgf), sgf
         except RecordError as error:
             raise RecordError(f"{path}: {error}") from None
@@ -391,17 +505,42 @@ def read_game(text: str | None, results: Path, number: int | None = None) -> tup
     raise UserError(f"no game is stored in {results}; play some with 'arena match'")
 
 
+def _net_remarks(record: GameRecord, player: Player) -> Sequence[Remark]:
+    from arena.results.analysis import net_remarks
+
+    player = player.for_size(record.rules.size)
+    if "policy" not in player.bot_kind.heads:
+        raise ConfigError(f"--net {player.name}: this bot has no net; use sl or alphago")
+    with closing(player.checked(record.rules.size).build()) as bot:
+        return net_remarks(record, bot)
+
+
 def _choose_text(path: Path, number: int | None) -> bytes:
-    """The game of this number in a file, or the first."""
+    """One of the games in a file: of several without a number the user chooses, or it is the first in a pipe."""
     from arena.go.collection import is_collection, read_texts
-    from arena.go.sgf import MAX_BYTES
+    from arena.go.sgf import MAX_BYTES, read_sgf
+    from arena.report.style import Console, has_screen
+    from arena.report.tables import games_table
 
     if not is_collection(path):
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
-    texts = [text for _, _, text in islice(read_texts(path), number or 2)]
-    if number is None and len(texts) > 1:
-        print(f"{path} has several games; this is the first. Choose another with --game N.", file=sys.stderr)
-    elif number is not None and number > len(texts):
+    texts = [text for _, _, text in islice(read_texts(path), number or MAX_LISTED_GAMES)]
+    if number is not None and number > len(texts):
         raise UserError(f"--game {number}: {path} has {plural(len(texts), 'game')}")
+    if number is None and len(texts) > 1:
+        console = Console()
+        if not has_screen(console):
+            is_cut = len(texts) == MAX_LISTED_GAMES
+            several = f"{MAX_LISTED_GAMES:,} games or more" if is_cut else plural(len(texts), "game")
+            Console(stderr=True).print_line(f"{path} has {several}; this is the first. Choose another with --game N.")
+            return texts[0]
+        games: list[tuple[int, GameRecord]] = []
+        for place, text in enumerate(texts, 1):
+            with suppress(RecordError):  # to choose it prints what is wrong
+                games.append((place, read_sgf(text)))
+        console.print(replace(games_table(games, len(texts)), note=""))
+        number = prompt("Game", type=int, default=1)
+        if not 1 <= number <= len(texts):
+            raise UserError(f"game {number}: choose 1 to {len(texts)}")
     return texts[(number or 1) - 1]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from sgfmill import sgf_grammar, sgf_properties
 
 from arena import ConfigError, RecordError, __version__
+from arena.go.board import Board
 from arena.go.coords import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, moves_by_sgf, pass_move, sgf_from_move
 from arena.go.game import Rules, Scoring
 from arena.go.record import Ending, GameRecord, Outcome, Stones, usual_first
@@ -175,6 +176,41 @@ def _main_line(text: str | bytes) -> list[Properties]:
     return line
 
 
+def begin_at_last_setup(text: str | bytes) -> bytes:
+    """The SGF text; where stones are set up in the middle of the game, the last of them begin it, together with all
+    that lie on the board by then. Raises RecordError."""
+    line = _main_line(text)
+    size, last, has_move = _size(line[0]), 0, False
+    for number, node in enumerate(line):
+        if has_move and any(_placed(node, size)):
+            last = number
+        has_move |= bool(node.keys() & {"B", "W"})
+    if not last:
+        return utf8(text)
+    board, to_play = Board(size), None
+    for number, node in enumerate(line[: last + 1]):
+        black, white, empty = _placed(node, size)
+        board = board.without([*black, *white, *empty]) if black or white or empty else board
+        played = _played(node, size, number) if number < last else []
+        to_play = played[-1][0].opponent if played else to_play
+        stones = [*((BLACK, move) for move in black), *((WHITE, move) for move in white), *played]
+        for colour, move in stones:
+            if move != pass_move(size):
+                try:
+                    board.put(move, colour)
+                except ValueError as error:
+                    raise RecordError(f"illegal move: node {number}, {error}") from None
+    root = {name: values for name, values in line[0].items() if name not in ("AB", "AW", "AE", "B", "W", "PL", "HA")}
+    for colour in Colour:
+        if on_board := [move for move in range(size * size) if board.stone(move) == colour]:
+            root[f"A{colour.letter}"] = [sgf_from_move(move, size).encode() for move in on_board]
+    rest = {name: values for name, values in line[last].items() if name not in ("AB", "AW", "AE")}
+    tree = sgf_grammar.Coarse_game_tree()
+    tree.sequence = [root | {"PL": [to_play.letter.encode()]} if to_play else root, rest, *line[last + 1 :]]
+    found: bytes = sgf_grammar.serialise_game_tree(tree, wrap=None)
+    return found
+
+
 def _text(node: Properties, name: str, one_line: bool = True) -> str:
     if name not in node:
         return ""
@@ -185,10 +221,10 @@ def _text(node: Properties, name: str, one_line: bool = True) -> str:
 def _setup_and_moves(line: Sequence[Properties], size: int) -> tuple[Stones, Colour | None, list[Move]]:
     """The stones set up before the first move, who begins, if given, and the moves. Raises RecordError."""
     stones: tuple[set[Move], set[Move]] = (set(), set())
-    names, first, last = moves_by_sgf(size), None, None
+    first = last = None
     moves: list[Move] = []
     for number, node in enumerate(line):
-        placed = [_points(node[name], size) if name in node else [] for name in ("AB", "AW", "AE")]
+        placed = _placed(node, size)
         if moves and any(placed):
             raise RecordError(f"setup stones after the first move: move {len(moves)}")
         for own, new in zip(stones, placed, strict=False):
@@ -196,17 +232,29 @@ def _setup_and_moves(line: Sequence[Properties], size: int) -> tuple[Stones, Col
             own.update(new)
         if not moves:
             first = {"b": BLACK, "w": WHITE}.get(_text(node, "PL")[:1].lower()) or first
-        played = [(colour, value) for colour in Colour for value in node.get(colour.letter, ())]
+        played = _played(node, size, number)
         if len(played) > 1:
             raise RecordError(f"two moves in one node: move {len(moves) + 1}")
-        for colour, value in played:
-            if (move := names.get(value.strip())) is None:
-                raise RecordError(f"no point of the board: {value[:20].decode('utf-8', 'replace')!r} in node {number}")
+        for colour, move in played:
             if colour is last:
                 raise RecordError(f"a colour plays twice in a row: move {len(moves) + 1}")
             first, last = first if moves else colour, colour
             moves.append(move)
     return (tuple(sorted(stones[0])), tuple(sorted(stones[1]))), first, moves
+
+
+def _played(node: Properties, size: int, number: int) -> list[tuple[Colour, Move]]:
+    names, found = moves_by_sgf(size), []
+    for colour, value in [(each, value) for each in Colour for value in node.get(each.letter, ())]:
+        if (move := names.get(value.strip())) is None:
+            raise RecordError(f"no point of the board: {value[:20].decode('utf-8', 'replace')!r} in node {number}")
+        found.append((colour, move))
+    return found
+
+
+def _placed(node: Properties, size: int) -> list[list[Move]]:
+    """The points of AB, AW and AE."""
+    return [_points(node[name], size) if name in node else [] for name in ("AB", "AW", "AE")]
 
 
 def _points(values: list[bytes], size: int) -> list[Move]:
@@ -234,7 +282,7 @@ def read_sgf(text: str | bytes) -> GameRecord:
     then suicide allowed, then both. The move limit is raised to fit. A missing komi is the preset's, or 0 with handicap
     stones. With HA[n], n moves of Black in a row at the start are handicap stones. Two passes after which play went on
     are left out. A forfeit without a known cause counts as one for an illegal move. A missing size means 19x19 if a
-    stone lies beyond 13x13. Stones set up in the middle of a game are refused.
+    stone lies beyond 13x13. Stones set up in the middle of a game are refused; see ``begin_at_last_setup``.
 
     Raises RecordError, ``reason: detail`` or just a reason; the reason is short, so that refusals can be counted by it.
     """
@@ -360,13 +408,14 @@ def _legal(record: GameRecord) -> GameRecord:
 @dataclass(frozen=True, slots=True)
 class Remark:
     """A remark about a position. ``win_rate``, in [0, 1], and ``margin``, in points, komi counted, are Black's;
-    ``letters`` has one character for each marked point. ``ownership`` is size² int8 in per cent, positive for Black; it
-    doesn't stand in an SGF."""
+    ``letters`` has one character for each marked point. ``policy`` has the probabilities that a net gives to points,
+    ``ownership`` is size² int8 in per cent, positive for Black: neither stands in an SGF."""
 
     comment: str = ""
     win_rate: float | None = None
     margin: float | None = None
     letters: Mapping[Move, str] = field(default_factory=dict)
+    policy: Mapping[Move, float] = field(default_factory=dict)
     ownership: bytes | None = None
 
 

@@ -20,7 +20,7 @@ from arena.contract.bot import Bot, Candidate, Limits, describe_error
 from arena.contract.limits import Clock, TimeLeft, TimeSettings
 from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Game, GameCopy, Outcome, Rules, handicap_points
-from arena.go.sgf import MAX_BYTES, read_sgf
+from arena.go.sgf import MAX_BYTES, begin_at_last_setup, read_sgf
 from arena.gtp.analysis_commands import AnalysisRequest, PositionAnalysis, format_report
 from arena.gtp.arguments import (
     WHOLE,
@@ -101,7 +101,7 @@ class Server:
             "stop": lambda words: None,
         }
         if analyses:
-            self._commands["kata-analyze"] = self._analyze
+            self._commands |= {"kata-analyze": self._analyze, "kata-genmove_analyze": self._genmove_analyze}
 
     def answer(self, line: str) -> tuple[str, Iterator[str] | None]:
         """Execute a line of input: the answer at once, then the reports of an analysis, a line each, until the next
@@ -171,7 +171,7 @@ class Server:
         before = words[-1] if len(words) > 1 and WHOLE.fullmatch(words[-1]) else None
         try:
             with open(" ".join(words if before is None else words[:-1]), "rb") as file:
-                record = read_sgf(file.read(MAX_BYTES + 1))
+                record = read_sgf(begin_at_last_setup(file.read(MAX_BYTES + 1)))
             self._check(record.rules.size)
             position = Position(record.rules, self._position.seed + 1, record.setup, record.first)
             for number, move in enumerate(record.moves[: None if before is None else max(0, int(before) - 1)], 1):
@@ -267,15 +267,27 @@ class Server:
         return self._copy.update()
 
     def _genmove(self, words: list[str]) -> str:
-        colour, start = parse_colour(words, 0), time.monotonic()
+        return self._choose(parse_colour(words, 0))[0]
+
+    def _genmove_analyze(self, words: list[str]) -> str:
+        request = AnalysisRequest.read(words, self._position.game.to_play)
+        move, report = self._choose(request.colour, request)
+        return "".join(f"\n{line}" for line in (report, f"play {move}") if line)
+
+    def _choose(self, colour: Colour, request: AnalysisRequest | None = None) -> tuple[str, str]:
+        """Have the bot choose a move and play it. Returns the move and, on ``request``, a report of its candidates."""
+        start, report = time.monotonic(), ""
         with _faults_refused():
             decision = self._bot.choose(self._bots_game(colour), self._limits_for(colour))
+            if request:
+                analysis = PositionAnalysis(self._bot, self._bots_game(colour), self._has_net)
+                report = format_report(analysis, self._bot.analyse(analysis.game, Limits(simulations=1)), request)
             if colour in self._clocks:
                 self._clocks[colour].spend(time.monotonic() - start)
             if decision.move is None:
-                return "resign"
+                return "resign", report
             self._position.play(colour, decision.move)
-            return gtp_from_move(decision.move, self._size)
+            return gtp_from_move(decision.move, self._size), report
 
     def _analyze(self, words: list[str]) -> Iterator[str]:
         """Endless reports, a line each; the first is computed before this returns. Empty reports only yield control."""

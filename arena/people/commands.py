@@ -41,6 +41,7 @@ COMMANDS = (
     Command("pass", "two passes end the game", (PLAY,), GameSession.pass_turn, "ctrl+p"),
     Command("board", "show the position", (PLAY, COUNT)),
     Command("resign", "resign the game", (PLAY, COUNT), GameSession.resign, "ctrl+r"),
+    Command("rematch", "play another game, colours changed", (OVER,), key="n"),
     Command("review", "step through the game while a bot analyses it", (OVER,), key="r"),
     Command("quit", "leave (q); play --resume continues", tuple(Phase), key="ctrl+q"),
 )
@@ -84,7 +85,7 @@ class CommandReader:
         if asked and word in ("y", "yes"):
             word = asked
         elif self._confirm and word in QUESTIONS and not now.is_over:
-            if word == "resign" or (not now.unrated and now.phase is PLAY):
+            if word == "resign" or (not (now.unrated or now.is_of_event) and now.phase is PLAY):
                 self.question = word
                 return f"{QUESTIONS[word]} {self._confirm} to go ahead; anything else plays on."
         command = next((each for each in COMMANDS if each.word == word), None)

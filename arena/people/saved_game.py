@@ -137,8 +137,15 @@ class SavedGame:
         return self.record.handicap
 
     @property
+    def is_of_event(self) -> bool:
+        """Whether it is a game of a match: without help, and scored as games of bots are."""
+        return self.record.event not in ("", EVENT)
+
+    @property
     def unrated(self) -> str:
-        """Why the game doesn't count for ratings, in a few words; empty for one that does."""
+        """Why the game doesn't count for ratings, in a few words; empty for one that does, and for games of events."""
+        if self.is_of_event:
+            return ""
         rules, words = self.record.rules, []
         if not (self.record.black_player and self.record.white_player):
             words.append("a player without a name")

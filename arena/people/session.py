@@ -276,7 +276,9 @@ class GameSession:
         return self._now.dead
 
     def _note_help(self, help: Help) -> None:
-        """Note that the person has had help."""
+        """Note that the person has had help. Raises ActionRefused in a game of an event."""
+        if self._now.is_of_event:
+            raise ActionRefused("There is no help in a match; play on, or resign.")
         if help not in self._now.helps:
             self._update(helps=(*self._now.helps, help))
             self._save()
@@ -328,7 +330,8 @@ class GameSession:
         self._clocks.begin(None)
         game = self._game
         if self._now.phase is not Phase.OVER and game.is_over:
-            if not (game.rules.agrees_on_dead and game.is_passed_out):  # a game at its limit counts as it is, too
+            agreed = game.rules.agrees_on_dead and game.is_passed_out and not self._now.is_of_event
+            if not agreed:  # a game at its limit counts as it is, too
                 self._update_record(outcome=game.outcome)
                 self._update(dead=(), proposed=())
         if self._now.dead is not None:

@@ -29,6 +29,8 @@ SMALL = {1: "•", 2: "◦"}  # stones that aren't there yet, or soon won't be
 AREAS = {1: "▪", 2: "▫"}
 
 EDGE = 3  # columns to the left of the board
+LEAST_SHARE = 0.01
+
 LARGEST = 6  # lines of a point, at most
 
 
@@ -38,12 +40,14 @@ class Overlay:
 
     The ``cursor`` stands in square brackets; ``ghost`` is the colour of a small stone on it, where the point is empty.
     ``dead`` stones are small. ``letters`` are of one sign each, for empty points; the first of them stands out.
+    ``policy`` has probabilities of empty points, drawn from ``LEAST_SHARE`` on, the likelier the brighter.
     """
 
     cursor: Move | None = None
     ghost: Colour | None = None
     dead: Set[Move] = frozenset()
     letters: Mapping[Move, str] = field(default_factory=dict)
+    policy: Mapping[Move, float] = field(default_factory=dict)
 
 
 NOTHING = Overlay()
@@ -99,6 +103,8 @@ def draw_board(
             canvas.draw_stone(move, stone or ghost, is_small=is_lost or not stone)
         elif move in overlay.letters:
             canvas.put(move, overlay.letters[move], LETTER)
+        elif overlay.policy.get(move, 0.0) >= LEAST_SHARE:
+            canvas.draw_share(move, overlay.policy[move])
         elif abs(share) > OWNED:
             canvas.draw_area(move, share)
         if colours and canvas.cell == 1 and stone and (move + 1) % size and flat[move + 1]:
@@ -193,6 +199,14 @@ class _Canvas:
         owner = BLACK if share > 0 else WHITE
         ink = blend_rgb(WOOD, STONES[owner][0], 0.4 + 0.35 * abs(share) / 100)
         self.put(move, AREAS[BLACK if self.colours else owner], ink.hex)
+
+    def draw_share(self, move: Move, share: float) -> None:
+        """A probability in per cent; in tens of per cent where points are one line high, 0 being less than one."""
+        ink = blend_rgb(WOOD, STONES[WHITE][0], 0.5 + 0.5 * share**0.5)
+        number = f"{min(99, round(100 * share)):2d}" if self.cell > 1 else f"{min(9, int(10 * share))}"
+        for aside, sign in enumerate(number, 1 - len(number)):
+            if sign != " ":
+                self.put(move, sign, f"bold {ink.hex}", aside)
 
     def mark_last(self, move: Move, is_free: bool) -> None:
         if self.cell == 1:

@@ -155,7 +155,7 @@ def print_game(record: GameRecord, remarks: Sequence[Remark], number: int, by_pl
     """The position after a number of moves as a diagram, what is known of it, and the moves that led to it."""
     remark, position = remarks[number] if number < len(remarks) else Remark(), replayed(record)[number]
     cost = costs(record, remarks, by_players).get(number, 0.0)
-    last, overlay = record.moves[number - 1] if number else None, Overlay(letters=remark.letters)
+    last, overlay = record.moves[number - 1] if number else None, Overlay(letters=remark.letters, policy=remark.policy)
     colours = style.has_colours(console)
     board = draw_board(position[0], last, ownership=remark.ownership, overlay=overlay, colours=colours)
     parts = [game_title(record), Text(), *board, Text(), position_facts(record, number, position, remark, cost)]

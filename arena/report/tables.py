@@ -1,4 +1,4 @@
-"""Tables and labelled facts, and the tables of bots, ratings, games, and of what a net knows."""
+"""Tables and labelled facts, and the tables of bots, ratings, games, records, forecasts, and of what a net knows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from arena.report import style
 # Listing the bots stays quick: the compiler is not imported for it.
 if TYPE_CHECKING:
     from arena.go.record import GameRecord
-    from arena.match.standings import Standing, Standings
+    from arena.match.standings import MatchTally, Standing, Standings
     from arena.players.player import Player
     from arena.ratings import EloEstimate, Ratings
     from arena.results.store import Pool
@@ -61,14 +61,14 @@ class Table:
         if self.rows:
             options = options if console.is_terminal else options.update(max_width=ENDLESS)
             widths = [max(map(cell_len, column)) for column in zip(self.columns, *self.rows, strict=True)]
-            fixed = sum(width for index, width in enumerate(widths) if index not in self.flexible)
-            wide = sorted(self.flexible, key=widths.__getitem__)
-            room = options.max_width - 2 * len(widths) - fixed  # a column is followed by two spaces
-            has_room = room >= sum(min(LEAST, widths[index]) for index in wide)
-            for place, index in enumerate(wide):  # the widest share what the others leave
-                widths[index] = min(widths[index], room // (len(wide) - place))
-                room -= widths[index]
-            yield from console.render(self._table(widths) if has_room else self._cards(options.max_width), options)
+            least = [min(LEAST, width) if index in self.flexible else width for index, width in enumerate(widths)]
+            room = options.max_width - 2 * len(widths)  # a column is followed by two spaces
+            for index in sorted(self.flexible, key=widths.__getitem__):  # the widest share what the others leave
+                others = [width for other, width in enumerate(least) if other != index]
+                later = [other for other in self.flexible if widths[other] > widths[index]]
+                least[index] = min(widths[index], max(least[index], (room - sum(others)) // (1 + len(later))))
+            has_room = sum(least) <= room
+            yield from console.render(self._table(least) if has_room else self._cards(options.max_width), options)
         if self.note:
             yield style.text(f"\n{self.note}" if self.rows else self.note, style.LABEL)
 
@@ -222,6 +222,16 @@ def bots_table(
     return Table(("name", "what it is", "net", "Elo"), rows, note, flexible=(1,), numbers=(3,))
 
 
+def opponents_table(entries: Iterable[Player], ratings: Mapping[str, EloEstimate]) -> Table:
+    """Whom a person can play, with numbers to choose by; ``ratings`` are by identity."""
+    rows = []
+    for number, entry in enumerate(entries, 1):
+        elo = ratings.get(entry.identity)
+        rows.append((str(number), entry.name, _about(entry), "" if elo is None else f"{elo.value:+.0f}"))
+    note = "Type a number, any bot's name, or a rank from 30k to 6d (9x9)."
+    return Table(("", "opponent", "what it is", "Elo"), rows, note, (2,), (0, 3))
+
+
 def _about(entry: Player) -> str:
     """One line: what a kind is; of another entry its kind, and what is set otherwise than it is by default."""
     usual = {field.name: field.default for field in entry.bot_kind.settings}
@@ -298,6 +308,38 @@ def games_table(games: Sequence[tuple[int, GameRecord]], total: int) -> Table:
     shown = f"{len(rows)} of {total} games" if len(rows) < total else plural(total, "game")
     columns = ("game", "date", "Black", "White", "result", "moves", "ended by")
     return Table(columns, rows, f"{shown}. 'arena show {rows[0][0]}' opens the first.", (2, 3), (0, 5))
+
+
+# --- How long a match takes ---
+
+
+def plan_table(tally: MatchTally, precision: float, workers: int) -> Table:
+    """The estimated games and thinking time for ``precision`` Elo, from the games in ``tally`` and a number of workers,
+    each with what is known by then."""
+    from arena.ratings import Sprt
+    from arena.ratings.planning import Outlook, games_for_interval, sprt_games
+
+    outlook, others, test = Outlook.of(tally.counts), Outlook.sample(tally.counts), Sprt(0, precision)
+    thought = tally.seconds / tally.games
+    asked: list[tuple[str, Callable[[Outlook], int]]] = [
+        (f"the 95 % interval is ±{precision:g} Elo", lambda one: games_for_interval(one, precision)),
+        (f"--sprt 0 {precision:g} ends, if 0 Elo are true", lambda one: sprt_games(one, test, 0)),
+        (f"--sprt 0 {precision:g} ends, if {precision:+g} Elo are true", lambda one: sprt_games(one, test, precision)),
+    ]
+    rows = []
+    for words, forecast in asked:
+        games, possible = forecast(outlook), sorted(map(forecast, others))
+        seconds, cut = games * thought / workers, len(possible) // 40
+        range_95 = f"{possible[cut]:,} to {possible[-1 - cut]:,}"
+        rows.append((words, f"{games:,}", range_95, style.duration(seconds) if seconds >= 1 else "< 1 s"))
+    note = (
+        f"Estimated from {plural(tally.games, 'game')}, {plural(tally.counts.games // 2, 'different pair')}, with "
+        f"{style.seconds(thought)} of thinking per game on {plural(workers, 'worker')}. "
+        "The games of a test are an average. Stored games are included."
+    )
+    return Table(
+        (f"{tally.first} against {tally.second}: until", "games", "95 %", "thinking"), rows, note, (0,), (1, 2, 3)
+    )
 
 
 # --- What a net knows ---

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from arena import BotFault, UserError
 from arena.contract.bot import Bot, Candidate, Limits
-from arena.go.coords import BLACK, Colour, Move, gtp_from_move, pass_move
+from arena.go.coords import BLACK, Colour, Move, gtp_from_move, pass_move, sgf_from_move
 from arena.go.game import Game
 from arena.go.record import GameRecord
+from arena.go.sgf import Remark
 
 if TYPE_CHECKING:
     from arena.contract.bot import RawNN
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 8  # positions that a bot evaluates in one call: a net takes little more time for eight than for one
 MISTAKE = 0.05  # win rate that a mistake costs, at least; a search of a few hundred visits is not more exact
+LISTED = 5  # likeliest moves of a net in words
+LABELS = "ABC"  # of the best candidates, on the board of an SGF file
 
 
 class AnalysisError(UserError):
@@ -123,6 +127,24 @@ def mistakes(moves: Sequence[PlayedMove], most: int | None = 3, colour: Colour |
     return sorted(found, key=lambda move: -move.loss)[:most]
 
 
+def net_remarks(record: GameRecord, bot: Bot) -> list[Remark]:
+    """What the bot's net alone says of each position: policy, win rate and, where it has them, owners. Raises
+    CheckpointError for a net that can't evaluate them, RecordError when the moves break the rules."""
+    remarks = []
+    games = (game.copy() for game in positions(record))
+    while some := list(islice(games, AT_ONCE)):
+        for game, found in zip(some, bot.raw_nn(some), strict=True):
+            sign = 1 if game.to_play is BLACK else -1
+            rate = None if isnan(found.win_rate) else found.win_rate if sign > 0 else 1 - found.win_rate
+            owners = found.ownership
+            per_cent = None if owners is None else np.rint(100 * sign * owners).astype(np.int8).tobytes()
+            shares = sorted(enumerate(found.policy.tolist()), key=lambda item: -item[1])
+            best = (f"{gtp_from_move(move, game.rules.size)} {share:.0%}" for move, share in shares[:LISTED])
+            policy = dict(enumerate(found.policy[:-1].tolist()))
+            remarks.append(Remark(f"Policy: {', '.join(best)}", rate, policy=policy, ownership=per_cent))
+    return remarks
+
+
 def positions(record: GameRecord) -> Iterator[Game]:
     """The game after each number of moves: the same object, which is played on. Raises RecordError."""
     room = max(record.rules.move_limit, len(record.moves) + 1)  # the limit would end the game
@@ -189,7 +211,8 @@ def sgf_properties(record: GameRecord, evaluations: Sequence[Evaluation], bot: s
     """Properties for ``GameRecord.to_sgf``: what was found, at the position that it was found in.
 
     Each node gets a comment, Black's win rate in per cent (SBKV, which Sabaki draws as a graph), the score where it is
-    known (V). A mistake gets DO or, from three times its least cost, BM.
+    known (V) and labels at the best moves for the next player (LB). A mistake gets DO or, from three times its least
+    cost, BM.
     """
     size = record.rules.size
     found: dict[int, dict[str, list[str]]] = {0: {"AN": [bot]}}
@@ -199,6 +222,10 @@ def sgf_properties(record: GameRecord, evaluations: Sequence[Evaluation], bot: s
         node["SBKV"] = [f"{100 * evaluation.win_rate:.2f}"]
         if evaluation.margin is not None:
             node["V"] = [f"{evaluation.margin:.1f}"]
+        best = [candidate.move for candidate in evaluation.candidates] or [evaluation.best]
+        labelled = [move for move in best[: len(LABELS)] if move != pass_move(size)]
+        if labelled:
+            node["LB"] = [f"{sgf_from_move(move, size)}:{label}" for move, label in zip(labelled, LABELS, strict=False)]
         move = played.get(evaluation.number)
         if move is not None and move.is_mistake:
             node.update({"BM": ["1"]} if move.loss >= 3 * MISTAKE else {"DO": [""]})

@@ -1,4 +1,4 @@
-"""Checks of the installation: packages, processor, kernels, nets, GPU, results, arena.toml."""
+"""Checks of the installation: packages, processor, kernels, nets, GPU, results, arena.toml, engines on the PATH."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from pathlib import Path
 
 from arena import CheckpointError, UserError, __version__, plural
 from arena.contract.bot import describe_error
+from arena.contract.code import find_program
 from arena.contract.finding import Finding, StepStatus
 
 NEEDED = "numpy numba onnxruntime pandas jinja2 rich textual safetensors sgfmill tomlkit msgspec".split()
 FOR_TRAINING = ("torch", "onnx")
+ENGINES = ("gnugo", "pachi", "katago", "leelaz", "fuego")  # the example of arena.toml has a table for each
 MIN_FREE = 1 << 30  # bytes on the disk of the results
 OK, NOTE, FAILED = StepStatus.OK, StepStatus.NOTE, StepStatus.FAILED
 
@@ -34,6 +36,7 @@ def examine(results: Path, config: Path | None, only: Sequence[str] = ()) -> Ite
         "GPU": _gpu,
         "results": lambda: _results(results),
         "config": lambda: _config(results, config),
+        "engines": _engines,
     }
     for step in only or steps:
         try:
@@ -139,3 +142,9 @@ def _config(results: Path, config: Path | None) -> Found:
                 registry.resolve(bot)
         except UserError as error:
             yield FAILED, f"{table}: {error}", f"Correct {table} in {config}, or put # before its lines."
+
+
+def _engines() -> Found:
+    found = [f"{name} ({path})" for name in ENGINES if (path := find_program(name)) is not None]
+    known = f"{', '.join(found)}; docs/add-a-bot.md makes an engine a bot"
+    yield OK, known if found else f"none of {', '.join(ENGINES)}; any engine that speaks GTP can play"

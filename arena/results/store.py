@@ -324,6 +324,17 @@ class Store:
             raise StoreError(f"there is no event '{id}' in {self.path}; there are {close}")
         return known[fits[0]]
 
+    def rename_event(self, event: StoredEvent, renamed: StoredEvent) -> None:
+        """Store an event and its games under another id. Raises StoreError when that is taken."""
+        with self._transaction():
+            if renamed.id in {known.id for known in self.events()}:
+                raise StoreError(f"there is an event '{renamed.id}' already; take another name")
+            settings = msgspec.json.encode(renamed.settings, order="sorted").decode()
+            update = "UPDATE events SET id = ?, settings = ?, plan = ? WHERE id = ?"
+            self._connection.execute(update, (renamed.id, settings, renamed.plan, event.id))
+            update = "UPDATE games SET event = :new, id = :new || substr(id, length(:old) + 1) WHERE event = :old"
+            self._connection.execute(update, {"new": renamed.id, "old": event.id})
+
     def delete_event(self, event: StoredEvent) -> None:
         """Remove an event, its games and the journals of games under way."""
         with self._transaction():

@@ -49,14 +49,14 @@ class EventApp(ArenaApp):
     """
     BINDINGS: ClassVar[list[Any]] = [
         Binding("question_mark", "keys", "Keys"),
-        Binding("q", "finish", "Finish"),
+        Binding("q", "finish", "Stop"),
         Binding("space", "pause", "Pause"),
         Binding("n,right", "watch(1)", "Next"),
         Binding("left", "watch(-1)", "Previous board", show=False),
         Binding("p", "pin", "Pin"),
         Binding("w", "view('wall')", "Boards"),
         Binding("c", "view('curve')", "Curve"),
-        Binding("s", "view('standings')", "Standings"),
+        Binding("s", "view('standings')", "Table"),
         Binding("g", "view('games')", "Games"),
         Binding("escape", "view('overview')", "Overview", show=False),
     ]

@@ -120,7 +120,7 @@ class GameApp(BoardApp):
     def draw(self, cell: int) -> Sequence[Text]:
         last = self.record.moves[self.number - 1] if self.number else None
         stones, remark = self._positions[self.number][0], self.remarks[self.number]
-        overlay = Overlay(letters=remark.letters)
+        overlay = Overlay(letters=remark.letters, policy=remark.policy)
         return draw_board(stones, last, ownership=remark.ownership, overlay=overlay, cell=cell, colours=self.colours)
 
     def words(self) -> tuple[Text, Sequence[RenderableType | None], Text]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar
 
 from rich.console import Console, RenderableType
@@ -18,7 +19,7 @@ from arena import IllegalMove
 from arena.go.coords import Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.record import GameRecord
 from arena.people.commands import COMMANDS, UNRATED, CommandReader, Left, command_words
-from arena.people.saved_game import Phase
+from arena.people.saved_game import Phase, SavedGame
 from arena.people.session import ActionRefused, GameSession
 from arena.report import style
 from arena.report.board import SIGNS, Overlay, draw_board, legend
@@ -77,16 +78,21 @@ class PlayApp(BoardApp):
         Binding("q", "leave_end", show=False, priority=True),
     ]
 
-    def __init__(self, session: GameSession, colours: bool = True):
+    def __init__(
+        self, session: GameSession, colours: bool = True, remarks: Callable[[SavedGame], Sequence[str]] = lambda _: ()
+    ):
+        """``remarks`` has lines to show below the result of a finished game."""
         self.snapshot = session.snapshot()
         super().__init__(self.snapshot.size, colours)
         self.title = f"arena: {' vs '.join(self.snapshot.names)}"
         self.input = Line(max_length=LONGEST_LINE, compact=True)
         self.message = ""
         self.cursor: Move | None = None
-        self.wants_review = False
-        self._session = session
-        own = {"": self._enter, "help": self._help, "board": lambda: None, "review": self._review}
+        self.choice = ""  # after the end: rematch or review
+        self._session, self._remarks = session, remarks
+        self._ending: tuple[str, ...] | None = None
+        own = {"": self._enter, "help": self._help, "board": lambda: None}
+        own |= {word: partial(self._choose, word) for word in ("rematch", "review")}
         self._commands = CommandReader(session, own, "Press y")
 
     def compose(self) -> ComposeResult:
@@ -205,8 +211,8 @@ class PlayApp(BoardApp):
         ]
         self.push_screen(KeyBindings(keys))
 
-    def _review(self) -> None:
-        self.wants_review = True
+    def _choose(self, choice: str) -> None:
+        self.choice = choice
         self.action_leave()
 
     # --- The board ---
@@ -271,7 +277,9 @@ class PlayApp(BoardApp):
     def _turn(self) -> Text:
         now = self.snapshot
         if now.is_over:
-            return style.text(ending_words(now), "bold")
+            if self._ending is None:
+                self._ending = tuple(self._remarks(now))
+            return style.text(ending_words(now), "bold").append("".join(f"\n{line}" for line in self._ending))
         if now.phase is Phase.COUNT:
             return style.text("looking for dead stones" if now.count is None else "which stones are dead?", "bold")
         if now.thinking is not None:
@@ -281,14 +289,20 @@ class PlayApp(BoardApp):
 
 
 def show_play(
-    session: GameSession, console: Console, analyse: Callable[[GameRecord], Iterator[Evaluation]] | None = None
-) -> None:
-    """Let people play on the full screen. ``analyse`` yields the evaluations of a finished game for its review. Raises
-    the exception that ended the screen early."""
-    run_app(app := PlayApp(session, style.has_colours(console)))
-    while app.wants_review:
+    session: GameSession,
+    console: Console,
+    remarks: Callable[[SavedGame], Sequence[str]],
+    analyse: Callable[[GameRecord], Iterator[Evaluation]] | None = None,
+) -> bool:
+    """Let people play on the full screen; returns whether another game is wanted. ``analyse`` yields the evaluations of
+    a finished game for its review. Raises the exception that ended the screen early."""
+    while True:
+        app = PlayApp(session, style.has_colours(console), remarks)
+        run_app(app)
+        if app.choice != "review":
+            break
         record = app.snapshot.record
         run_app(GameApp(record, evaluations=analyse and analyse(record), colours=app.colours))
-        run_app(app := PlayApp(session, app.colours))
     if app.snapshot.is_over:
         console.print(style.text(ending_words(app.snapshot)))
+    return app.choice == "rematch"

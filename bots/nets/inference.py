@@ -180,7 +180,7 @@ class Evaluator:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
         """What ``evaluate`` and ``ownership`` return, and the lead of the side to move in points (B,) float64, komi
         counted, by one evaluation; None for what the net has no head for, or isn't ``wanted``."""
-        found = self._run(planes, [head for head in wanted if head in self._heads])
+        found = self._run(planes, [head for head in wanted if head in self._heads or head == POLICY])
         none = np.full(len(planes), np.nan, np.float32)
         return (
             found[POLICY],

@@ -17,7 +17,7 @@ from time import monotonic
 from typing import Any, NoReturn
 
 import pytest
-from helpers.commandline import ARENA, arena, arena_alone, arena_begun, environment, refused
+from helpers.commandline import ARENA, ROOT, arena, arena_alone, arena_begun, environment, refused
 from helpers.games import random_game
 from helpers.processes import end_of
 
@@ -71,6 +71,20 @@ def test_more_games_are_added_and_new_starts_afresh(tmp_path: Path) -> None:
     arena(*match, "-n", "2", folder=tmp_path)
     assert "2 of 4 games were played earlier" in arena(*match, "-n", "4", folder=tmp_path).stdout
     assert "played earlier" not in arena(*match, "-n", "2", "--new", folder=tmp_path).stdout
+
+
+def test_a_plan_is_estimated_without_storing_anything(tmp_path: Path) -> None:
+    match = ("match", "random", "fast-random", *SMALL)
+    pilot = arena(*match, "--plan", "40", folder=tmp_path).stdout
+    assert "in 20 games" in pilot and re.search(r"the 95 % interval is ±40 Elo +[\d,]+ ", pilot)
+    assert not (tmp_path / "results").exists()
+    arena(*match, "-n", "22", folder=tmp_path)
+    table = tmp_path / "results" / "elo.csv"
+    kept = plans_in(tmp_path), table.stat().st_mtime_ns
+    planned = arena(*match, "--plan", "40", folder=tmp_path).stdout
+    assert "Estimated from 22 games" in planned
+    assert kept == (plans_in(tmp_path), table.stat().st_mtime_ns)
+    assert "22 games" in arena("games", folder=tmp_path).stdout
 
 
 def plans_in(folder: Path) -> list[str]:
@@ -136,7 +150,8 @@ def test_a_tournament_of_arena_toml_goes_on_takes_players_and_knows_who_changed(
 WRONG = [
     ("tournament x random mcts --precision 50", ("precision needs --style swiss",)),
     ("tournament random sl mcts", ("'random' is a bot", "arena tournament league random sl mcts")),
-    ("match human mcts", ("a person can't play here", "name a bot")),
+    ("match random mcts --plan nan", ("--plan nan", "from 1 to 1000")),
+    ("match human mcts --plan 30", ("a person can't play here", "name a bot")),
     ("match random mcts --workers 100000", ("--workers", "less than or equal to 4096")),
     ("match random mcts --adjudicate agre=1", ("unknown rule", "agree", "arena match --help")),
     ("match random fast-random --limits visits=3", ("--limits", "visits", "simulations")),
@@ -343,6 +358,24 @@ def test_ctrl_c_while_another_program_holds_the_results_tells_what_is_not_stored
     assert re.match(told, rest.splitlines()[-1])
 
 
+ENGINE = f"gtp:command={shlex.join([sys.executable, str(ROOT / 'tests' / 'engines' / 'scripted.py'), 'good'])}"
+
+
+def test_a_person_plays_an_engine_through_a_pipe_and_who_leaves_does_not_forfeit(tmp_path: Path) -> None:
+    match = ("match", "human:name=ada", ENGINE, "-n", "1", "--plies", "0")
+    done = arena(*match, folder=tmp_path, typed="e5\n")
+    assert done.returncode == 130, done.stderr
+    assert "is saved after move 2" in done.stdout and "the same command continues it" in done.stdout
+    assert "Stopped. 0 of 1 games are stored; run the same command to play the rest." in done.stdout
+    done = arena(*match, folder=tmp_path, typed="e6\nresign\n")
+    assert done.returncode == 0 and "ada lost to gtp" in done.stdout, done.stderr
+    assert "It continues after move 2." in done.stdout
+    hanging = ENGINE.replace(" good", " hang") + "@deadline=0.3"
+    done = arena("match", "human:name=ada", hanging, *match[3:], folder=tmp_path, typed="e5\n")
+    assert done.returncode == 0 and "ada beat" in done.stdout, done.stderr
+    assert sorted(path.name for path in (tmp_path / "results").iterdir() if path.is_dir()) == []
+
+
 @FIRST_MATCH
 def test_the_reader_of_a_pipe_may_leave(played: Path) -> None:
     assert "Traceback" not in in_shell(f"{shlex.join(ARENA)} games -n 100 | head -1", played).stderr
@@ -406,5 +439,7 @@ def test_anchors_fix_the_scale_and_wrong_ones_are_one_line(tmp_path: Path) -> No
     text = arena("elo", folder=tmp_path).stdout
     assert "Elo on the scale of random = 500" in text and "Who is stronger" in text
     assert re.search(r"random +500 ", text) and "above the mean of" in arena("report", folder=tmp_path).stdout
-    (tmp_path / "arena.toml").write_text("[anchors]\nrandom = 0\nfast-random = 3000\n")
-    refused(arena("elo", folder=tmp_path), "random=0 and fast-random=3000", "leave one out")
+    refused(arena("elo", "--anchor", "nobody=1500", folder=tmp_path), "nobody", "rated are fast-random, mcts")
+    refused(arena("elo", "--anchor", "random=x", folder=tmp_path), "--anchor random=x", "NAME=ELO")
+    both = ("--anchor", "random=0", "--anchor", "fast-random=3000")
+    refused(arena("elo", *both, folder=tmp_path), "random=0 and fast-random=3000", "leave one out")

@@ -11,6 +11,7 @@ from helpers.events import store_event
 from helpers.games import match_of, record_of, tournament_of
 
 from arena.go.record import UNKNOWN, MoveStats
+from arena.match.event import event_from_json
 from arena.results.store import Store
 
 
@@ -81,16 +82,25 @@ def test_a_player_is_found_without_its_settings_and_an_unknown_one_is_refused(tm
         store_event(store, match, [record_of(match, number, "sl@seconds=1") for number in range(2)])
     assert len(objects("games", "--player", "mcts", folder=tmp_path)) == 2
     assert len(objects("games", "--player", "sl", folder=tmp_path)) == 2
-    refused(arena("games", "--player", "mctss", folder=tmp_path), "--player mctss", "there are mcts:playouts=50")
+    refused(arena("games", "--player", "mctss", folder=tmp_path), "--player mctss", "there are mcts:playouts=50, sl@")
 
 
-def test_an_event_is_deleted_and_never_without_being_asked(folder: Path) -> None:
+def test_an_event_is_renamed_and_deleted_and_never_without_being_asked(folder: Path) -> None:
     match = match_of("alphago", "sl", games=4).event
     refused(arena("report", "league", "--delete", folder=folder), "Delete league and its 6 games? Add --yes")
-    refused(arena("report", "--delete", "--yes", folder=folder), "takes one EVENT")
-    refused(arena("report", match[:9], "--delete", "--yes", folder=folder), f"full id only: {match}")
-    arena("report", match, "--delete", "--yes", folder=folder)
-    assert [one["id"] for one in objects("report", "--list", folder=folder)] == ["league"]
+    refused(arena("report", "--delete", "--yes", folder=folder), "take one EVENT")
+    assert arena("report", "league", "--rename", "spring", "--yes", folder=folder).returncode == 0
+    assert {one["event"] for one in objects("games", folder=folder)} == {match, "spring"}
+    assert all(one["id"].startswith("spring/") for one in objects("games", "--event", "spring", folder=folder))
+    renamed = arena("report", match, "--rename", "first", "--yes", folder=folder).stdout
+    refused(arena("report", "first", "--rename", "a b", "--yes", folder=folder), "'a b' is not a name for a match")
+    refused(arena("report", "spring", "--rename", "spring", "--yes", folder=folder), "'spring' already")
+    with Store.of(folder / "results") as store:
+        new = event_from_json(store.event("first").plan)
+        assert new.event in renamed and {pairing.id for pairing in new.pairings()} == store.ids(new.event)
+    refused(arena("report", "first", "--delete", "--yes", folder=folder), f"full id only: {new.event}")
+    arena("report", new.event, "--delete", "--yes", folder=folder)
+    assert [one["id"] for one in objects("report", "--list", folder=folder)] == ["spring"]
     assert "alphago" not in (folder / "results" / "elo.csv").read_text()
 
 
@@ -103,3 +113,12 @@ def test_what_scripts_write(folder: Path) -> None:
     refused(arena("games", "--json", "--sgf", "sgf", folder=folder), "can't be combined")
     refused(arena("report", "league", "--html", "games.csv/x.html", folder=folder), "games.csv is not a folder")
     assert not (folder / "sgf").exists()
+
+
+def test_the_games_of_a_folder_are_analysed_one_after_the_other(tmp_path: Path) -> None:
+    (tmp_path / "games").mkdir()
+    for name, sgf in (("a", "(;SZ[5];B[cc])"), ("b", "(;SZ[7];B[cc];W[dd])"), ("c", "(;GM[2])")):
+        (tmp_path / "games" / f"{name}.sgf").write_text(sgf)
+    done = arena("analyze", "games", "--bot", "mcts:playouts=10", "--csv", "tables", folder=tmp_path)
+    assert done.returncode == 0 and "c.sgf is left out: not Go" in done.stderr
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == ["a.sgf.csv", "b.sgf.csv"]

@@ -162,7 +162,7 @@ def test_the_statistics_page_shows_what_its_commands_print(tmp_path: Path) -> No
             line = re.sub(r" +", " ", line).rstrip().partition("…")[0]  # a long one is cut there
             line = line.removesuffix(" < 1 s").removesuffix(" thinking").rstrip("─")
             assert line in shown, command
-    assert len(PRINTED) == 3
+    assert len(PRINTED) == 4
 
 
 def test_the_statistics_page_explains_every_line_that_a_report_can_print() -> None:

@@ -115,20 +115,18 @@ def check_gtp(name: str, data: bytes) -> None:
     """Every answer is GTP, and no group on the board is without a liberty."""
     server = Server(Lots(), FIVE, analyses=True)
     for line in data.decode("utf-8", "replace").split("\n"):
-        answer = server.answer(f"{line}\n")
-        if answer is None:
+        text, reports = server.answer(f"{line}\n")
+        if not text:
             continue
-        text = answer.text
-        if answer.reports is not None:
-            text += "".join(f"{report}\n" for report in islice(answer.reports, 1) if report) + "\n"
+        if reports is not None:
+            text += "".join(f"{report}\n" for report in islice(reports, 1) if report) + "\n"
         assert re.fullmatch(r"[=?][0-9]* ?(?:[^\n]|\n(?!\n))*\n\n", text), text
-        shown = server.answer("showboard\n")
-        assert shown is not None
-        rows = [row.split()[1:-1] for row in shown.text.splitlines() if re.match(r" ?\d+ [.+XO] ", row)]
+        shown, _ = server.answer("showboard\n")
+        rows = [row.split()[1:-1] for row in shown.splitlines() if re.match(r" ?\d+ [.+XO] ", row)]
         board = ReferenceBoard(len(rows))
         signs = {(row, column): sign for row, line in enumerate(rows) for column, sign in enumerate(line)}
         board.stones = {point: "XO".index(sign) + 1 for point, sign in signs.items() if sign in "XO"}
-        assert len(signs) == len(rows) ** 2 > 0 and all(map(board.liberties, board.stones)), shown.text
+        assert len(signs) == len(rows) ** 2 > 0 and all(map(board.liberties, board.stones)), shown
 
 
 @cache

@@ -19,7 +19,7 @@ from arena.go.coords import BLACK, WHITE, move_from_gtp, moves_by_sgf, pass_move
 from arena.go.game import PRESETS, Ending, Game, Outcome, Rules, handicap_points
 from arena.go.record import GameRecord
 from arena.go.rule_names import UNKNOWN
-from arena.go.sgf import MAX_BYTES, read_remarks, read_sgf, split_games, utf8, write_sgf
+from arena.go.sgf import MAX_BYTES, begin_at_last_setup, read_remarks, read_sgf, split_games, utf8, write_sgf
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=8)
 
@@ -156,6 +156,14 @@ def test_handicap_stones_written_as_moves_of_black_are_set_up() -> None:
     record = read_sgf(text)
     assert (record.setup, record.first, record.moves) == (((20, 60), ()), WHITE, (40, 50))
     assert [remark.comment for remark in read_remarks(text, record)] == ["one", "two", ""]
+
+
+def test_a_game_with_stones_set_up_in_its_middle_begins_there() -> None:
+    text = begin_at_last_setup("(;SZ[9]KM[7]RU[CGOS]AB[aa];B[ee];W[cc];B[gh];AE[ee]AB[gg]AW[gc]C[here];W[dd];B[ff])")
+    record = read_sgf(text)
+    assert (record.setup, record.first, record.moves) == (((0, 60, 69), (20, 24)), WHITE, (30, 50))
+    assert read_remarks(text, record)[0].comment == "here"
+    assert begin_at_last_setup("(;SZ[9]AB[aa];W[ee])") == b"(;SZ[9]AB[aa];W[ee])"
 
 
 def test_suicide_repetition_and_length_are_allowed_by_the_rules_of_a_record_that_has_them() -> None:

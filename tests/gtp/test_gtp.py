@@ -222,6 +222,11 @@ def test_analysis_reports_at_least_once_and_ends_at_the_next_line() -> None:
             refused(server, "kata-analyze b interval x") == refused(server, "kata-analyze maxmoves") == "syntax error"
         )
         assert refused(server, "kata-analyze b 1 avoid b C3 1") == "avoid and allow are not supported"
+        for colour in "bw":  # a move is explained by what it was decided by
+            [answer] = talk(server, f"4 kata-genmove_analyze {colour} 9999 rootInfo true")
+            head, report, play = answer.splitlines()
+            assert head.strip() == "=4" and play == f"play {report.split()[2]}"
+            assert int(report.split("rootInfo visits ")[1].split()[0]) >= 100
     head, report = answers[0].splitlines()
     assert head == "=3" and re.fullmatch(f"({INFO} ?)+", report) and "prior" not in report
     moves, visits, orders = (re.findall(rf"{key} (\w+)", report) for key in ("move", "visits", "order"))
@@ -261,7 +266,8 @@ def test_analysis_that_fails_is_refused_and_ends_where_it_has_begun() -> None:
                 raise RuntimeError("no idea")
             return [Candidate(0, 1, 0.5, (0,))] if self.script.pop() else []
 
-    assert refused(server_of(Failing(), analyses=True), "kata-analyze 10") == "the bot failed: RuntimeError: no idea"
+    for command in ("kata-analyze 10", "kata-genmove_analyze b 10"):
+        assert refused(server_of(Failing(), analyses=True), command) == "the bot failed: RuntimeError: no idea"
     [answer] = talk(server_of(Failing("once"), analyses=True), "kata-analyze 0")
     assert re.fullmatch(rf"=\n{INFO}", answer)
 

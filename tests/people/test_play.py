@@ -186,8 +186,7 @@ def test_a_game_that_another_terminal_has_stored_costs_the_next_one_nothing(tmp_
         for number in (1, 2)
     )
     assert setup.store([one]) and setup.store([one, other])
-    with Store.of(tmp_path) as store:
-        assert store.ids("play") == {"play/1", "play/2"}
+    assert [game.id for game in setup.stored("play")] == ["play/1", "play/2"]
 
 
 def test_games_that_are_stored_are_not_read_again(
@@ -251,9 +250,45 @@ def test_a_handicap_of_1_is_a_game_at_komi_half_a_point(typed: Callable[..., Don
     refused(typed("", "random", *ADA, "--handicap", "1", "--komi", "7"), "--handicap 1", "leave out --komi")
 
 
-def test_a_person_can_not_play_against_himself_nor_in_an_event(tmp_path: Path, typed: Callable[..., Done]) -> None:
-    refused(typed("", "human:name=ada", "--as", "ada"), "both players are called ada", "human:name=bob")
-    refused(arena("match", "human", "random", folder=tmp_path), "a person can't play here")
+# --- A match ---
+
+MATCH = ("human:name=ada", "fast-random", "--size", "5", "--plies", "0")
+
+
+def in_a_match(folder: Path, typed: str, *options: str) -> Done:
+    return arena("match", *MATCH, *options, folder=folder, columns=200, typed=typed)
+
+
+def test_a_person_can_not_play_a_match_against_himself(tmp_path: Path) -> None:
+    """A traceback came, and the event was damaged for good."""
+    done = arena("match", "human:name=ada", "human:name=ada", "-n", "1", folder=tmp_path)
+    refused(done, "both players are called ada", "human:name=bob")
+    done = arena(
+        "match", "human:name=ada", "human:name=bob", "-n", "1", "--plies", "0", folder=tmp_path, typed="resign\n"
+    )
+    assert "ada lost to human:name=bob" in done.stdout or "ada lost to bob" in done.stdout, done.stderr
+
+
+def test_a_persons_games_are_stored_in_the_event_of_the_match_and_are_rated(tmp_path: Path) -> None:
+    done = in_a_match(tmp_path, "resign\nresign\n", "-n", "2")
+    assert done.returncode == 0 and "ada lost to fast-random 0-2 in 2 games" in done.stdout, done.stderr
+    with Store.of(tmp_path / "results") as store:
+        (event,) = store.events()
+        games = list(store.games(event=event.id))
+    assert [(game.black, game.unrated) for game in games] == [("ada", ""), ("fast-random", "")]
+    assert "fast-random" in arena("report", folder=tmp_path, columns=200).stdout
+    assert "ada" in arena("elo", folder=tmp_path, columns=200).stdout
+
+
+def test_a_test_that_a_persons_games_decide_ends_the_match(tmp_path: Path) -> None:
+    done = in_a_match(tmp_path, "resign\n" * 200, "-n", "200", "--sprt", "0", "200")
+    with Store.of(tmp_path / "results") as store:
+        assert 10 < store.count() < 150, done.stderr
+    assert done.returncode == 0
+
+
+def test_a_person_plays_no_tournament(tmp_path: Path) -> None:
+    refused(arena("tournament", "league", "human", "random", "mcts", folder=tmp_path), "a person can't play here")
 
 
 # --- Changed, wrong, killed ---
@@ -271,6 +306,7 @@ def test_wrong_options_are_refused_in_one_line(tmp_path: Path, typed: Callable[.
     for options, words in {
         "": ("name a bot", "arena play alphago"),
         "random --as mcts": ("'mcts' is a bot's name", "--as"),
+        "human:name=ada --as ada": ("both players are called ada",),
         "--resume --size 9": ("--resume", "keeps"),
         "--resume": ("no unfinished game", "arena play alphago"),
     }.items():

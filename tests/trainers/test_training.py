@@ -456,7 +456,7 @@ def test_figures_are_written_for_tensorboard_where_it_is_installed(
 
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=Writer))
     with begin(tmp_path, max_rows=100) as run:
-        run.step(run.network(torch.ones(2, 4)).sum(), 2)
+        run.step(run.network(torch.ones(2, 4)).sum(), {}, 2)
         run.log(loss=0.25)
     assert written[0] == (run.folder.name, 1) and ("loss", 0.25, 1) in written and written[-1] == "closed"
 

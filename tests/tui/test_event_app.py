@@ -177,10 +177,12 @@ def test_a_pipe_gets_lines_of_games_that_wait_for_earlier_ones_or_for_the_store(
     assert "another program has locked the results; 2 finished games not stored yet" in lines
 
 
-def test_a_terminal_gets_the_result_as_its_title() -> None:
-    match, console = match_of(games=4), console_of(80, 25)
-    show(EventState(match), (update for update in whole_match(match)), Control(), console)
-    assert "\x1b]0;arena: alphago beat sl " in output_of(console)
+def test_a_terminal_gets_the_result_as_its_title_and_a_bell_that_was_asked_for() -> None:
+    for rings in (True, False):
+        match, console = match_of(games=4), console_of(80, 25)
+        show(EventState(match), (update for update in whole_match(match)), Control(), console, rings)
+        shown = output_of(console)
+        assert "\x1b]0;arena: alphago beat sl " in shown and shown.endswith("\x07") and shown.count("\x07") == 1 + rings
 
 
 # --- The full screen ---

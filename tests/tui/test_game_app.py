@@ -1,5 +1,6 @@
 """A finished game: what is said of its positions, the full screen with keys and mouse, what a pipe gets."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -143,10 +144,20 @@ def test_a_pipe_gets_a_diagram_and_the_moves_and_what_cant_be_shown_is_told_in_a
 def test_one_of_several_games_of_a_file_is_shown_and_ascii_output_tells_the_colours_apart(tmp_path: Path):
     (tmp_path / "two.sgf").write_text("(;SZ[5]PB[Ann]PW[Bo];B[cc])(;SZ[5]PB[Cy]PW[Di];B[bb];W[dd])")
     done = arena("show", "two.sgf", folder=tmp_path)
-    assert "Ann" in done.stdout and "two.sgf has several games; this is the first" in done.stderr
+    assert "Ann" in done.stdout and "two.sgf has 2 games; this is the first" in done.stderr
     done = arena_alone("show", "two.sgf", "--game", "2", folder=tmp_path, columns=0, PYTHONIOENCODING="ascii")
     assert done.stdout.startswith("X Cy  O Di") and " 4  . X . . . " in done.stdout and not done.stderr
     refused(arena("show", "two.sgf", "--game", "3", folder=tmp_path), "two.sgf has 2 games")
+
+
+def test_the_policy_of_a_net_is_drawn_on_the_board_in_per_cent(tmp_path: Path):
+    (tmp_path / "game.sgf").write_text("(;SZ[9]KM[7]RU[Chinese];B[ee];W[ec];B[gd];W[cd];B[dg])")
+    done = arena("show", "game.sgf", "--net", "sl", folder=tmp_path)
+    tens = [int(line.split(" ", 2)[2].count("0")) for line in done.stdout.splitlines()[4:13]]
+    assert sum(tens) > 1 and "Black wins" in done.stdout  # several moves of one to nine per cent
+    shares = [int(share) for share in re.findall(r"[A-J][1-9] (\d+)%", done.stdout.split("Policy:")[1])]
+    assert len(shares) == 5 and shares == sorted(shares, reverse=True) and 50 < sum(shares) <= 100
+    refused(arena("show", "game.sgf", "--net", "mcts", folder=tmp_path), "has no net")
 
 
 def test_a_stored_game_is_shown_by_its_number(tmp_path: Path):

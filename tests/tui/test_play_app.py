@@ -51,7 +51,7 @@ def sit() -> Iterator[Sit]:
         saved = SavedGame(record, people, Limits.read(time, "time") if time else Limits())
         opponents = {} if bot is None else {WHITE: Opponent(bot)}
         sessions.append(GameSession(saved, opponents, Adviser("oracle", Likes), now=clock or Clock()))
-        return PlayApp(sessions[-1], colours), sessions[-1]
+        return PlayApp(sessions[-1], colours, lambda _: ["An even opponent: arena play"]), sessions[-1]
 
     yield begin
     for session in sessions:
@@ -102,7 +102,7 @@ def test_what_is_pasted_is_typed_and_lines_from_before_the_screen_opened_are_com
         await hand.press("escape", "q", "enter")
 
     use(app, play)
-    assert app._exit and not app.wants_review and session.snapshot().record.outcome is None
+    assert app._exit and not app.choice and session.snapshot().record.outcome is None
 
 
 def test_a_game_is_given_up_when_that_was_meant(sit: Sit) -> None:
@@ -115,11 +115,12 @@ def test_a_game_is_given_up_when_that_was_meant(sit: Sit) -> None:
         await hand.press("a", "backspace", "y")
         assert session.snapshot().record.outcome is None and app.input.value == "y"
         await hand.press("escape", "ctrl+r", "y")
-        assert "Black won by resignation" in hand.text and "r Review" in hand.text
-        await hand.press("r")
+        assert "Black won by resignation" in hand.text and "n Rematch r Review" in hand.text
+        assert "An even opponent: " in hand.text
+        await hand.press("n")
 
     use(app, resign)
-    assert app.wants_review
+    assert app.choice == "rematch"
 
 
 def test_the_end_of_a_game_is_told_in_whole_words_and_clocks_run(sit: Sit) -> None:
