@@ -19,18 +19,20 @@ if not os.environ.get("NUMBA_NUM_THREADS", "1").strip("0").isdigit():
 
 import numba
 from numba import config
+from numba.core.caching import UserProvidedCacheLocator
 from numba.core.event import Event, Listener, install_listener, register
 
 from arena import files
+
+ROOT = Path(__file__).parents[2]
 
 
 def _sources_digest() -> str:
     """A digest of every source that has kernels, and of how they are compiled: Numba looks for changes in a kernel's
     own file only, and takes kernels that don't check their bounds for ones that do."""
     digest = hashlib.sha256(f"{numba.__version__} {config.BOUNDSCHECK}".encode())  # type: ignore[attr-defined]
-    root = Path(__file__).parents[2]
     for folder in ("arena/go", "bots/search"):
-        for path in sorted((root / folder).glob("*.py")):
+        for path in sorted((ROOT / folder).glob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -68,7 +70,22 @@ def _remove_damaged(folder: Path) -> None:
 
 
 CACHE = _cache_folder(WANTED)
+
+
+class CacheLocator(UserProvidedCacheLocator):
+    """Finds a kernel by its module and the content of its file. Numba's own locator also takes the path: every
+    environment on a machine would compile the same kernels again."""
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        folder = Path(py_file).parent
+        if folder.is_relative_to(ROOT):
+            return "_".join(folder.relative_to(ROOT).parts)
+        return str(super().get_suitable_cache_subpath(py_file))
+
+
 config.CACHE_DIR = str(CACHE)  # type: ignore[attr-defined]
+config.CACHE_LOCATOR_CLASSES = f"{__name__}.{CacheLocator.__name__}"  # type: ignore[attr-defined]
 
 F = TypeVar("F", bound=Callable[..., Any])
 

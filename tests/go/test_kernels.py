@@ -1,6 +1,7 @@
 """The kernels against their slow twin, move by move in random games; also uncompiled and with checked bounds."""
 
 import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ import pytest
 from helpers.reference import ReferenceGame
 from sgfmill.boards import Board as SgfmillBoard
 
+import arena
 from arena import IllegalMove
 from arena.go.board import Board
 from arena.go.game import Game, Outcome, Rules, Scoring
@@ -125,6 +127,21 @@ def test_a_damaged_cache_of_kernels_is_made_anew(tmp_path: Path) -> None:
         (path,) = (tmp_path / "cache").rglob(f"tiny.{name}-*.{kind}")
         path.write_bytes(damage(path.read_bytes()))
     assert (hits(), hits()) == (0, 6)
+
+
+def test_two_environments_share_the_kernels_of_the_same_sources(tmp_path: Path) -> None:
+    package = Path(arena.__file__).parent
+    code = "from arena.go import tiny; assert tiny.double(21) == 42; print(sum(tiny.double.stats.cache_hits.values()))"
+
+    def hits(folder: Path) -> int:
+        return int(run(code, folder, XDG_CACHE_HOME=str(tmp_path), NUMBA_CACHE_DIR="", PYTHONPATH=str(folder)).stdout)
+
+    for name in ("one", "other"):
+        shutil.copytree(package, tmp_path / name / "arena", ignore=shutil.ignore_patterns("__pycache__"))
+        (tmp_path / name / "arena/go/tiny.py").write_text(TINY)
+    assert [hits(tmp_path / name) for name in ("one", "other")] == [0, 1]
+    (tmp_path / "other/arena/go/tiny.py").write_text(TINY.replace("2 *", "0 * number + 42 +  0 *"))
+    assert hits(tmp_path / "other") == 0
 
 
 def test_variants_of_a_kernel_that_several_processes_save_at_once_are_kept_apart(tmp_path: Path) -> None:
