@@ -141,9 +141,17 @@ def _require_same_terms(stored: dict[str, Any], event: Tournament | Swiss) -> No
 
     if (kind := kind_of(event.settings)) != (other := kind_of(stored)):
         raise ConfigError(f"'{event.name}' is a stored {other}; take another name, or the --style that it began with")
-    new = json.loads(json.dumps(event.settings))
-    if changed := [key for key in stored | new if stored.get(key) != new.get(key)]:
-        raise ConfigError(f"{kind} '{event.name}' is stored with other {', '.join(changed)}; take another name")
+    old, new = _flat(stored), _flat(json.loads(json.dumps(event.settings)))
+    if changed := [f"{key} {old.get(key)}, not {new.get(key)}" for key in new | old if old.get(key) != new.get(key)]:
+        raise ConfigError(f"{kind} '{event.name}' is stored with {'; '.join(changed)}; take another name")
+
+
+def _flat(settings: dict[str, Any]) -> dict[str, str]:
+    """Settings as they are typed: the rule set's name is ``rules``."""
+    flat = dict(settings)
+    for group in ("rules", "adjudication"):
+        flat |= {"rules" if key == "name" else key: value for key, value in flat.pop(group, {}).items()}
+    return {key: f"{value:g}" if isinstance(value, float) else str(value) for key, value in flat.items()}
 
 
 # --- Played and shown ---

@@ -245,7 +245,10 @@ def import_(
         console.print_line(f"  plays in {made.precision} here: {share}, win rates within {made.off:.3f} on average")
     for batch, time in made.milliseconds.items():
         console.print_line(f"  {time:.2f} ms an evaluation at batch {batch} ({made.precision}, 9x9, one thread)")
-    console.print_line(f"Try: arena match policy:checkpoint={name} alphago -n 20")
+    console.print_line("Try:")
+    for words in (f"match policy:checkpoint={name} alphago -n 20", f"play alphago:checkpoint={name},visits=50"):
+        console.print_line(f"  arena {words}")
+    console.print_line(f"  arena analyze GAME.sgf --bot alphago:checkpoint={name},visits=50")
 
 
 def build(
