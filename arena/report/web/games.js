@@ -166,7 +166,7 @@ function Viewer({ game, at, go }) {
 }
 
 /** A name whose middle goes where it is long: settings differ at the end. */
-const shorten = (name) => (name.length > 15 ? `${name.slice(0, 6)}…${name.slice(-8)}` : name);
+const shorten = (name) => (name.length > 13 ? `${name.slice(0, 4)}…${name.slice(-8)}` : name);
 
 function Small({ game, chosen, choose }) {
   const number = game.moves.length;
@@ -202,7 +202,8 @@ function Games({ games, note }) {
         games.map((one, index) => h("option", { value: index, selected: index === place }, line(one)))),
       h("button", { type: "button", onClick: save }, "SGF")),
     h(Viewer, { game, at, go: (number) => show(place, number) }),
-    h("p", { class: "note" }, "← → go a move, PgUp and PgDn ten, Home and End to the ends, m to the next of the worst moves. The last games:"),
+    h("p", { class: "note" }, "← → go a move, PgUp and PgDn ten, Home and End to the ends, m to the next of the worst moves."),
+    h("p", null, "The last games:"),
     h("div", { class: "wall" }, games.slice(0, game.size > 13 ? 12 : 24).map((one, index) =>
       h(Small, { game: one, chosen: index === place, choose: () => show(index, one.moves.length) }))),
   ];
