@@ -195,10 +195,8 @@ class SequentialTest:
         order, ready = self._order, list[Played]()
         known = len(order.scores)
         for game in games:
-            number = int(
-                game.id.rpartition("/")[2]
-            )  # the first player has Black in games 1, 3, ..., or none by handicap
-            has_black = number % 2 == 1 and game.first is BLACK
+            number = int(game.id.rpartition("/")[2])
+            has_black = number % 2 == 1 and game.first is BLACK  # the first player; White begins handicap games
             points = None if game.outcome is None else _points(game, has_black)
             ready += order.add(number, points, game.opening_key, game)
         if len(order.scores) > known:

@@ -77,8 +77,10 @@ _CREATE = (
     ) STRICT
     """,
     "CREATE INDEX games_of_event ON games (event)",  # and in it, in the order of arrival
-    "CREATE TABLE events (id TEXT PRIMARY KEY, created TEXT NOT NULL, settings TEXT NOT NULL, plan TEXT NOT NULL)",
-    "CREATE TABLE players (identity TEXT PRIMARY KEY, player TEXT NOT NULL)",
+    """
+    CREATE TABLE events (id TEXT PRIMARY KEY, created TEXT NOT NULL, settings TEXT NOT NULL, plan TEXT NOT NULL) STRICT
+    """,
+    "CREATE TABLE players (identity TEXT PRIMARY KEY, player TEXT NOT NULL) STRICT",
     f"PRAGMA application_id = {_APPLICATION}",
     f"PRAGMA user_version = {SCHEMA}",
 )

@@ -142,7 +142,10 @@ def test_a_tournament_of_arena_toml_goes_on_takes_players_and_knows_who_changed(
     toml.write_text(toml.read_text().replace("playouts = 3", "playouts = 4"))
     changed = arena("tournament", "league", "-n", "4", *ONE, folder=tmp_path)
     assert "quick is a new player: its settings, net, code or limits differ from those in 2 games." in changed.stdout
-    refused(arena("tournament", "league", "--komi", "6.5", folder=tmp_path), "'league' is stored with komi 7, not 6.5; take another name")
+    refused(
+        arena("tournament", "league", "--komi", "6.5", folder=tmp_path),
+        "'league' is stored with komi 7, not 6.5; take another name",
+    )
     toml.write_text('[bots.engine]\nkind = "gtp"\ncommand = "no-such-engine"\n')
     refused(arena("match", "engine", "random", folder=tmp_path), "arena.toml: [bots.engine]: there is no program")
 
