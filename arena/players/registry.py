@@ -30,8 +30,6 @@ BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
     "sl": ("policy", {"checkpoint": "sl-9x9"}),
     "rl": ("policy", {"checkpoint": "rl-9x9"}),
     "zero": ("alphago", {"checkpoint": "zero-9x9", "search": "gumbel"}),
-    "kyu-25": ("human-like", {"rank": "25k"}),
-    "kyu-20": ("human-like", {"rank": "20k"}),
     "kyu-15": ("human-like", {"rank": "15k"}),
     "kyu-10": ("human-like", {"rank": "10k"}),
     "kyu-5": ("human-like", {"rank": "5k"}),

@@ -18,7 +18,7 @@ from arena.results.store import Store
 from bots.nets.checkpoint import SHIPPED, Checkpoint
 from bots.nets.inference import Evaluator
 
-NAMES = ("kyu-25", "kyu-10", "dan-1")
+NAMES = ("human-like:rank=25k", "kyu-10", "dan-1")
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_results_against_a_bot_say_the_rank(players: dict) -> None:
     other = [replace(game, white_player="sl", black_player="a") for game in games]
     assert rank_by_results([replace(game, unrated="undo") for game in games], players, "ada") is None
     assert rank_by_results(other, players, "ada") is None
-    won, lost = found("dan-1", 5, 0), found("kyu-25", 0, 5)
+    won, lost = found("dan-1", 5, 0), found("human-like:rank=25k", 0, 5)
     assert won.rank == RANKS[-1] and won.low > -24 and lost.rank == RANKS[0] and lost.high < 1
 
 
@@ -84,20 +84,20 @@ def test_a_game_without_moves_says_nothing_of_ranks() -> None:
 
 
 def test_the_moves_of_a_strong_player_look_stronger_than_those_of_a_weak_one(tmp_path: Path) -> None:
-    told = arena("match", "kyu-25", "dan-3", "-n", "6", "--rules", "chinese", folder=tmp_path)
+    told = arena("match", "human-like:rank=25k", "dan-3", "-n", "6", "--rules", "chinese", folder=tmp_path)
     assert told.returncode == 0, told.stderr
     net = Evaluator(Checkpoint.open(SHIPPED / "human-9x9"))
-    found: dict[str, list[int]] = {"kyu-25": [], "dan-3": []}
+    found: dict[str, list[int]] = {"human-like:rank=25k": [], "dan-3": []}
     with Store.of(tmp_path / "results") as store:
         records = list(store.games())
     for record in records:
         for colour, one in ranks_by_moves(record, net).items():
             found[record.black if colour is BLACK else record.white].append(one.rank)
-    assert np.mean(found["dan-3"]) > np.mean(found["kyu-25"]) + 8
-    weak = next(record for record in records if record.black == "kyu-25")
+    assert np.mean(found["dan-3"]) > np.mean(found["human-like:rank=25k"]) + 8
+    weak = next(record for record in records if record.black == "human-like:rank=25k")
     (tmp_path / "game.sgf").write_text(write_sgf(replace(weak, black_rank="25k")))
     shown = arena("analyze", "game.sgf", "--ranks", folder=tmp_path, columns=120).stdout
-    assert "Black kyu-25" in shown and "25k" in shown and "95 % interval" in shown
+    assert "Black human-like:rank=25k" in shown and "25k" in shown and "95 % interval" in shown
 
 
 def test_after_a_game_play_says_the_rank_and_an_even_opponent(tmp_path: Path) -> None:
