@@ -37,8 +37,6 @@ PEOPLE = "play"  # the event id of games with people. No event can have this nam
 PLAYERS = attrgetter("black_player", "white_player")
 AFTER_A_MOVE = {Ending.SCORE, Ending.MOVE_LIMIT, Ending.ADJUDICATED}  # all other endings are a turn without a move
 
-MAX_UNORDERED = 1000  # games of two players that are kept by their ids until somebody reads their order
-
 
 class PlannedOrder:
     """The games of two players in one event, in the order in which they were planned.
@@ -99,8 +97,7 @@ class MatchTally:
         self.second = second
         self.games = 0
         self.seconds = 0.0  # that both thought
-        self._planned = PlannedOrder()
-        self._unordered: list[tuple[str, int, int]] = []  # ids, points and openings that it lacks
+        self._order = PlannedOrder()
         self._sequence: ConfidenceSequence | None = None  # created when first needed: it has arrays of thousands
         self._results: Counter[tuple[bool, int]] = Counter()  # has the first Black, points in halves
 
@@ -110,29 +107,14 @@ class MatchTally:
         self.games += 1
         self.seconds += game.black_seconds + game.white_seconds
         self._results[has_black, points] += 1
-        self._unordered.append((game.id, points, game.opening_key))
-        if len(self._unordered) >= MAX_UNORDERED:
-            self._put_in_order()
-
-    @property
-    def _order(self) -> PlannedOrder:
-        self._put_in_order()
-        return self._planned
-
-    def _put_in_order(self) -> None:
-        for id, points, opening in self._unordered:
-            _, _, number = id.rpartition("/")
-            if number.isdecimal():  # else the game isn't of an event
-                self._planned.add(int(number), points, opening)
-        self._unordered.clear()
+        _, _, number = game.id.rpartition("/")
+        if number.isdecimal():  # else the game isn't of an event
+            self._order.add(int(number), points, game.opening_key)
 
     def results(self, colour: Colour | None = None) -> WinDrawLoss:
         """The first player's games, or only those that it played with ``colour``."""
-        counts: Counter[int] = Counter()
-        for (has_black, points), games in self._results.items():
-            if colour is None or has_black is (colour == BLACK):
-                counts[points] += games
-        return WinDrawLoss(counts[2], counts[1], counts[0])
+        colours = (True, False) if colour is None else (colour is BLACK,)
+        return WinDrawLoss(*(sum(self._results[has_black, points] for has_black in colours) for points in (2, 1, 0)))
 
     @property
     def points(self) -> float:
@@ -195,9 +177,8 @@ class SequentialTest:
         order, ready = self._order, list[Played]()
         known = len(order.scores)
         for game in games:
-            number = int(
-                game.id.rpartition("/")[2]
-            )  # the first player has Black in games 1, 3, ..., or none by handicap
+            number = int(game.id.rpartition("/")[2])
+            # the first player has Black in games 1, 3, ..., with a handicap in none
             has_black = number % 2 == 1 and game.first is BLACK
             points = None if game.outcome is None else _points(game, has_black)
             ready += order.add(number, points, game.opening_key, game)
@@ -256,21 +237,18 @@ class Standings:
         fault ended them; and those of them with another winner, or none."""
         self.continued = self.restarted = 0  # games that went on after an interruption, and that had to begin again
         self._endings: dict[Ending, Counter[str]] = defaultdict(Counter)  # by winner, "" where there is none
+        self._points: dict[str, Counter[int]] = defaultdict(Counter)  # games of a player by its points in halves
         self._turns: Counter[str] = Counter()  # that players had
         self._seconds: dict[str, float] = defaultdict(float)
         self._late: Counter[str] = Counter()  # moves that took much longer than their limit
         self.tests = {event: SequentialTest(test, openings) for event, test in (tests or {}).items()}
         self._keys = attrgetter("black", "white") if is_match else PLAYERS
         self._tallies: dict[frozenset[str], MatchTally] = {}
-        self._seats: dict[tuple[str, str], tuple[str, str, MatchTally]] = {}  # by Black's key and White's
         self._rated = RatedGames(self._keys)
-        self._rank: dict[str, int] = {}  # of names, in the order of the players
         self.rating_share = 1.0
         """The share of the time that ``league`` may take; below 1 it may lack the last games of a tournament."""
         self._league: tuple[int, Ratings | None] = 0, None  # number of rated games, and their ratings
         self._rate_again = 0.0  # when
-        self._black: tuple[int, EloEstimate | None] = 0, None
-        self._met: tuple[int, dict[str, WinDrawLoss]] = 0, {}  # number of games, and the results by player
 
     def add(self, games: Iterable[Played]) -> list[Played]:
         """Count games; those without an outcome are skipped. Returns the ones that count from now on. Raises ValueError
@@ -288,19 +266,20 @@ class Standings:
 
     def _count(self, game: Played) -> None:
         keys = self._keys(game)
-        if keys not in self._seats:
-            if not {*keys} <= self.players.keys():
-                raise ValueError(f"game '{game.id}' is not one of {', '.join(self.players.values())}")
-            names = (self.players[keys[0]], self.players[keys[1]])
-            self._seats[keys] = *names, self.between(*names)
-        black, white, tally = self._seats[keys]
+        if not {*keys} <= self.players.keys():
+            raise ValueError(f"game '{game.id}' is not one of {', '.join(self.players.values())}")
+        black, white = (self.players[key] for key in keys)
+        tally = self.between(black, white)
         tally.add(game, tally.first == black)
         outcome, opening, turns, seconds = game.outcome, game.opening, self._turns, self._seconds
         assert outcome is not None
         winner, ending = outcome.winner, outcome.ending
         won, lost = ("", "") if winner is None else (black, white) if winner is BLACK else (white, black)
+        points = _points(game, True)
+        self._points[black][points] += 1
+        self._points[white][2 - points] += 1
         self.games += 1
-        self.black_points += 0.5 if winner is None else winner is BLACK
+        self.black_points += points / 2
         self._endings[ending][won] += 1
         chosen = game.length - opening
         by_black = (chosen + ((game.first is BLACK) is (opening % 2 == 0))) // 2
@@ -310,8 +289,8 @@ class Standings:
             turns[lost] += 1
         seconds[black] += game.black_seconds
         seconds[white] += game.white_seconds
-        if game.black_late or game.white_late:
-            self._late.update({black: game.black_late, white: game.white_late})
+        self._late[black] += game.black_late
+        self._late[white] += game.white_late
         if ending is Ending.ADJUDICATED:
             self.adjudicated += 1
         elif ending.is_forfeit:
@@ -324,9 +303,7 @@ class Standings:
         """The tally of two players, given by name."""
         both = frozenset((one, other))
         if both not in self._tallies:
-            if len(self._rank) != len(self.players):
-                self._rank = {name: rank for rank, name in enumerate(self.players.values())}
-            first, second = sorted(both, key=self._rank.__getitem__)
+            first, second = sorted(both, key=[*self.players.values()].index)
             self._tallies[both] = MatchTally(first, second)
         return self._tallies[both]
 
@@ -343,22 +320,11 @@ class Standings:
     def meetings(self, player: str, other: str | None = None) -> WinDrawLoss:
         """All games of a player, or those against one other, from the player's view."""
         if other is None:
-            return self._all_meetings.get(player, WinDrawLoss(0, 0, 0))
+            points = self._points[player]
+            return WinDrawLoss(points[2], points[1], points[0])
         tally = self._tallies.get(frozenset((player, other)))
         results = WinDrawLoss(0, 0, 0) if tally is None else tally.results()
         return results if tally is None or player == tally.first else results.swapped
-
-    @property
-    def _all_meetings(self) -> dict[str, WinDrawLoss]:
-        """All games of each player."""
-        if self._met[0] != self.games:
-            sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-            for tally in self.tallies:
-                results = tally.results()
-                for name, own in ((tally.first, results), (tally.second, results.swapped)):
-                    sums[name] = [one + more for one, more in zip(sums[name], own, strict=True)]
-            self._met = self.games, {name: WinDrawLoss(*own) for name, own in sums.items()}
-        return self._met[1]
 
     @property
     def endings(self) -> dict[Ending, Counter[str]]:
@@ -447,10 +413,9 @@ class Standings:
     @property
     def black_advantage(self) -> EloEstimate | None:
         """Black's advantage in Elo; None where the games don't bound it."""
-        if self.league is not None and self._black[0] != self._league[0]:
-            results = self._rated.results(self.players, self._league[0])
-            self._black = self._league[0], rate(results, black_advantage=True).black_advantage
-        return self._black[1]
+        if self.league is None:
+            return None
+        return rate(self._rated.results(self.players, self._league[0]), black_advantage=True).black_advantage
 
     @property
     def comparison(self) -> Comparison | None:
