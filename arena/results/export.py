@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # these pull in the compiler
     import pandas as pd
 
     from arena.go.record import GameRecord
-    from arena.match.standings import Standing, Standings
+    from arena.match.standings import Standing
     from arena.ratings import Ratings
     from arena.results.analysis import Evaluation
     from arena.results.league import EventReport
@@ -83,17 +83,15 @@ ELO_COLUMNS = "elo low high anytime_low anytime_high".split()
 RATING_COLUMNS = [*"size rules komi handicap rank player".split(), *ELO_COLUMNS, "games", "score", "estimate"]
 
 
-def write_elo_csv(
-    store: Store, path: Path, counted: Standings | None = None, anchors: Mapping[str, float] = NO_ANCHORS
-) -> None:
-    """Write the ratings of all pools, one after the other; ``counted`` saves time and ``anchors`` fix the scale as in
-    ``league``. Ends of intervals that the games don't bound are missing. A link is replaced, not what it leads to.
-    Raises ConfigError, StoreError."""
+def write_elo_csv(store: Store, path: Path, anchors: Mapping[str, float] = NO_ANCHORS) -> None:
+    """Write the ratings of all pools, one after the other; ``anchors`` fix the scale as in ``league``. Ends of
+    intervals that the games don't bound are missing. A link is replaced, not what it leads to. Raises ConfigError,
+    StoreError."""
     import pandas as pd
 
     if path.is_symlink():
         path.unlink()
-    rows = [row for pool in store.pools() for row in rating_rows(league(store, pool, counted, anchors), pool)]
+    rows = [row for pool in store.pools() for row in rating_rows(league(store, pool, anchors), pool)]
     write_csv(pd.DataFrame(rows, columns=RATING_COLUMNS), path)
 
 
