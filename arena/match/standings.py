@@ -62,8 +62,8 @@ class PlannedOrder:
         return len(self._waiting)
 
     def add(self, number: int, points: int | None, opening: int, game: Played | None = None) -> list[Played]:
-        """Add the game of this number, from 1, with the player's points in halves, None where it has no outcome, and
-        the key of its opening. Returns those of ``game`` whose pairs are complete from now on; their scores count."""
+        """Add the game of this number, from 1: the player's points in halves (None without an outcome) and the key of
+        its opening. Returns the games whose pairs are now complete."""
         waiting, complete = self._waiting, list[Played]()
         waiting[number] = points, opening, game
         partner = waiting.get(number + 1 if number % 2 else number - 1)
@@ -139,8 +139,8 @@ class MatchTally:
 
 
 class SequentialTest:
-    """The test of one match. It takes openings in the planned order, each once, and nothing after it is decided: its
-    state depends on the stored games alone, not on the number of workers or on interruptions."""
+    """The test of one match. It counts each opening once, in the planned order, up to its decision: its state depends
+    on the stored games alone, not on the number of workers or on interruptions."""
 
     def __init__(self, test: Sprt, openings: int | None = None):
         """``openings`` is the number of different ones that the match has, None where they don't end."""
@@ -162,12 +162,12 @@ class SequentialTest:
 
     @property
     def openings(self) -> int:
-        """The number of openings that the test has counted."""
+        """The number of openings counted so far."""
         return len(self._order.scores)
 
     @property
     def waiting(self) -> int:
-        """Finished games that do not count as long as an earlier one is missing."""
+        """Finished games that don't count yet because an earlier one is missing."""
         return 0 if self.is_decided else self._order.waiting
 
     def add(self, games: Iterable[Played]) -> list[Played]:
@@ -196,11 +196,9 @@ class SequentialTest:
 class Standings:
     """Statistics of games between any number of players: a tally for each two that have met.
 
-    A game counts for its players' identities; their names in the game don't matter. In a match, where a bot may meet
-    itself, it counts for the names. Games of a match with a sequential test count as ``SequentialTest`` says, all
-    others at once.
-
-    All players are rated together. A match is seen by its first player, and its second player is at 0.
+    A game counts for its players' identities, or in a match, where a bot may meet itself, for their names. Games of a
+    match with a sequential test count as ``SequentialTest`` says, all others at once. All players are rated together.
+    A match is seen by its first player; its second player is at 0.
     """
 
     def __init__(
@@ -216,11 +214,10 @@ class Standings:
         is_enough: Callable[[Ratings], bool] = lambda ratings: False,
         limits: Mapping[str, float] | None = None,
     ):
-        """``players`` are names by identity, in a match by name, in the order in which they are shown; no two have one
-        name. ``planned`` games are None where the plan isn't known, ``grown`` if there were fewer when the first were
-        played, and ``is_enough`` says of a Swiss tournament that it ends before. ``tests`` are those of matches, by
-        event; ``openings`` the number of different ones in a match, None where they don't end; ``limits`` seconds for a
-        move, by name."""
+        """``players`` are distinct names by identity (in a match by name), in the order in which they are shown.
+        ``planned`` is the number of games, None if unknown; ``grown`` says that it was raised after the first game, and
+        ``is_enough`` that a Swiss tournament may end earlier. ``tests`` are those of matches, by event; ``openings`` is
+        the number of different ones in a match, None if unlimited; ``limits`` are seconds per move, by name."""
         self.players = dict(players)
         self.event = event
         self.planned = planned
@@ -319,12 +316,11 @@ class Standings:
 
     def meetings(self, player: str, other: str | None = None) -> WinDrawLoss:
         """All games of a player, or those against one other, from the player's view."""
-        if other is None:
-            points = self._points[player]
-            return WinDrawLoss(points[2], points[1], points[0])
-        tally = self._tallies.get(frozenset((player, other)))
-        results = WinDrawLoss(0, 0, 0) if tally is None else tally.results()
-        return results if tally is None or player == tally.first else results.swapped
+        tally = None if other is None else self._tallies.get(frozenset((player, other)))
+        if tally is not None:
+            return tally.results() if player == tally.first else tally.results().swapped
+        points = self._points[player] if other is None else Counter[int]()
+        return WinDrawLoss(points[2], points[1], points[0])
 
     @property
     def endings(self) -> dict[Ending, Counter[str]]:
@@ -362,8 +358,8 @@ class Standings:
         return self._rated.results(self.players)
 
     def rate(self, games: int | None = None) -> Ratings | None:
-        """Rate all players by the first ``games`` that are rated (default: all); of two, the second is at 0. None
-        without games."""
+        """Rate all players by the first ``games`` rated ones (default: all); of two, the second is at 0. None without
+        games."""
         return self._rated.rate(self.players, games)
 
     @property
@@ -384,13 +380,12 @@ class Standings:
 
     @property
     def is_final(self) -> bool:
-        """Whether the event has ended as it was planned before any game was played. Only then the intervals of joint
-        ratings and likelihoods of superiority hold; before, those of ``MatchTally.ends`` do."""
+        """Whether the event has ended as planned before its first game. Only then the intervals of joint ratings and
+        the likelihoods of superiority hold; otherwise those of ``MatchTally.ends`` do."""
         return self.league is None or self.league.is_final
 
     def anytime(self, name: str, other: str) -> Ends:
-        """The ends, in Elo, of the interval for how much stronger a player is than another that is valid whenever one
-        stops, by the games of these two in the event."""
+        """The ends, in Elo, of the interval for a player's lead over another that is valid whenever one stops."""
         tally = self._tallies.get(frozenset((name, other)))
         if tally is None or name == other:
             return None, None
@@ -400,8 +395,7 @@ class Standings:
 
     @property
     def ends(self) -> dict[str, Ends]:
-        """Of two players in an event, the ends of the first one's interval that is valid whenever one stops, by name;
-        empty for more players."""
+        """Of an event of two players, ``MatchTally.ends`` by the first one's name; else empty."""
         tallies = self.tallies
         return {tallies[0].first: tallies[0].ends} if len(tallies) == 1 and self.event else {}
 
@@ -419,8 +413,8 @@ class Standings:
 
     @property
     def comparison(self) -> Comparison | None:
-        """How much stronger the first of two players is; the likelihood of superiority if ``is_final``. None for more
-        players, and without rated games."""
+        """The lead of the first of two players, with the likelihood of superiority if ``is_final``; None for more
+        players and without rated games."""
         if self.league is None or len(self.tallies) != 1:
             return None
         tally, both = self.tallies[0], (self.tallies[0].first, self.tallies[0].second)
@@ -444,8 +438,7 @@ class Standings:
         return [_standing(name, self.league, own.games, own.share) for name, own in met.items()]
 
     def los(self, name: str, other: str) -> float | None:
-        """The likelihood that one player is stronger than another; None for itself, without games, and unless
-        ``is_final``."""
+        """The likelihood that ``name`` is stronger than another player; None without games or unless ``is_final``."""
         if name == other or self.league is None or not self.is_final or not {name, other} <= {*self.league.players}:
             return None
         return self.league.los(name, other)
@@ -455,9 +448,9 @@ class Standings:
 
 
 class Standing(NamedTuple):
-    """One line of the standings. ``elo`` is what is shown, relative to the anchor, None without a rated game; ``score``
-    in [0, 1] is of the ``games``, None without any. ``planned`` has the interval that holds at the end of an unchanged
-    plan; ``anytime`` the ends of the one that is valid whenever one stops, where there is one."""
+    """One line of the standings. ``elo`` is shown, relative to the anchor; None without rated games. ``score`` is in
+    [0, 1]; None without games. ``planned`` has the interval that holds at the end of an unchanged plan; ``anytime`` the
+    ends of the interval that is valid whenever one stops, if there is one."""
 
     name: str
     elo: EloEstimate | None
@@ -480,7 +473,7 @@ class RatedGames:
     """Games as columns: what ratings need of them."""
 
     def __init__(self, keys: Callable[[Played], tuple[str, str]] = PLAYERS):
-        """``keys`` returns what stands for Black and White."""
+        """``keys`` returns the keys of Black and White, by default their identities."""
         self._keys, self._places = keys, defaultdict[str, int](count().__next__)
         self._black, self._white, self._points, self._opening = array("I"), array("I"), array("B"), array("Q")
 
@@ -489,7 +482,6 @@ class RatedGames:
 
     @property
     def players(self) -> list[str]:
-        """The keys of all players."""
         return [*self._places]
 
     def add(self, games: Iterable[Played]) -> None:
@@ -520,20 +512,17 @@ class RatedGames:
 
 def counted_games(games: Iterable[Played], tests: Mapping[str, SequentialTest]) -> list[Played]:
     """Finished games that count from now on: those of an event with a test as the test says, all others at once."""
-    counted: list[Played] = []
-    tested: dict[str, list[Played]] = {}
+    counted, tested = list[Played](), defaultdict[str, list[Played]](list)
     for game in games:
         if tests and (event := game.id.rpartition("/")[0]) in tests:
-            tested.setdefault(event, []).append(game)
+            tested[event].append(game)
         elif game.outcome is not None:
             counted.append(game)
-    for event, some in tested.items():
-        counted += tests[event].add(some)
-    return counted
+    return counted + [game for event, some in tested.items() for game in tests[event].add(some)]
 
 
 def rated_places(ratings: Ratings) -> list[Standing]:
     """Everybody with rated games, the strongest first, with these games."""
     games, points = ratings.games.sum(1).tolist(), ratings.points.sum(1).tolist()
-    rows = dict(zip(ratings.players, zip(games, points, strict=True), strict=True))
-    return [_standing(name, ratings, round(rows[name][0]), rows[name][1] / rows[name][0]) for name in ratings.ranking()]
+    order = map(ratings.players.index, ratings.ranking())
+    return [_standing(ratings.players[at], ratings, round(games[at]), points[at] / games[at]) for at in order]

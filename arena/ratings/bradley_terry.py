@@ -217,7 +217,6 @@ class Ratings:
         return self.differences([(a, b)])[0]
 
     def differences(self, pairs: Sequence[tuple[str, str]]) -> list[EloEstimate]:
-        """``difference`` of each of these."""
         return self._between(pairs).estimates()
 
     def los(self, a: str, b: str) -> float:
