@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from math import gcd
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
@@ -214,18 +214,7 @@ class Match:
         return False
 
     def standings(self) -> Standings:
-        tests = {} if self.test is None else {self.event: self.test}
-        limits = limits_of(self.players)
-        return Standings(
-            {name: name for name in self.players},
-            self.event,
-            self.games,
-            is_match=True,
-            tests=tests,
-            openings=self.terms.limit,
-            grown=self.grown,
-            limits=limits,
-        )
+        return Standings({name: name for name in self.players}, self.event, self, is_match=True)
 
     def pairings(self, played: Iterable[Played] = (), is_known: IsKnown = lambda id: False) -> list[Pairing]:
         return pairings_of(self.series(played), self.terms, self.games, is_known)
@@ -256,6 +245,7 @@ class OpenEvent:
     entries: tuple[Player, ...]
     terms: Terms
     grown: bool = field(default=False, kw_only=True)
+    test: ClassVar[Sprt | None] = None
 
     @property
     def event(self) -> str:
@@ -266,9 +256,8 @@ class OpenEvent:
         return {player.name: player for player in self.entries}
 
     def standings(self) -> Standings:
-        names, limits = {player.identity: name for name, player in self.players.items()}, limits_of(self.players)
-        games: int = self.games  # type: ignore[attr-defined]  # each kind has its own
-        return Standings(names, self.event, games, grown=self.grown, is_enough=self.is_enough, limits=limits)
+        names = {player.identity: name for name, player in self.players.items()}
+        return Standings(names, self.event, self)  # type: ignore[arg-type]  # each kind of event has its own games
 
     def is_enough(self, ratings: Ratings) -> bool:
         """Whether the event ends at these ratings, before all games are played."""
@@ -353,11 +342,6 @@ def digest_of(one: Player, other: Player) -> str:
     """The part of a game's id that names its two players; their order doesn't matter."""
     first, second = sorted((one.identity, other.identity))
     return hashlib.sha256(f"{first}/{second}".encode()).hexdigest()[:8]
-
-
-def limits_of(players: Mapping[str, Player]) -> dict[str, float]:
-    """The seconds for a move of those that have such a limit, by name."""
-    return {name: seconds for name, player in players.items() if (seconds := player.limits.seconds) is not None}
 
 
 # --- Checks ---

@@ -12,7 +12,7 @@ from itertools import count
 from math import inf
 from operator import attrgetter
 from time import monotonic
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from arena.ratings import (
     normalised_elo,
     rate,
 )
+
+if TYPE_CHECKING:
+    from arena.match.event import Event
 
 PEOPLE = "play"  # the event id of games with people. No event can have this name; its games are not in pairs
 PLAYERS = attrgetter("black_player", "white_player")
@@ -202,28 +205,17 @@ class Standings:
     """
 
     def __init__(
-        self,
-        players: Mapping[str, str],
-        event: str = "",
-        planned: int | None = None,
-        *,
-        is_match: bool = False,
-        tests: Mapping[str, Sprt] | None = None,
-        openings: int | None = None,
-        grown: bool = False,
-        is_enough: Callable[[Ratings], bool] = lambda ratings: False,
-        limits: Mapping[str, float] | None = None,
+        self, players: Mapping[str, str], event: str = "", plan: Event | None = None, *, is_match: bool = False
     ):
-        """``players`` are distinct names by identity (in a match by name), in the order in which they are shown.
-        ``planned`` is the number of games, None if unknown; ``grown`` says that it was raised after the first game, and
-        ``is_enough`` that a Swiss tournament may end earlier. ``tests`` are those of matches, by event; ``openings`` is
-        the number of different ones in a match, None if unlimited; ``limits`` are seconds per move, by name."""
+        """``players`` are distinct names by identity (in a match by name), in the order in which they are shown;
+        ``event`` is the id under which the games are stored, ``plan`` the event, if it is known."""
         self.players = dict(players)
         self.event = event
-        self.planned = planned
+        self.plan = plan
+        self.planned = None if plan is None else plan.games
         self.is_match = is_match
-        self.limits = dict(limits or {})
-        self._grown, self._is_enough = grown, is_enough
+        limits = {} if plan is None else {name: player.limits.seconds for name, player in plan.players.items()}
+        self.limits = {name: seconds for name, seconds in limits.items() if seconds is not None}  # per move
         self.games = 0
         self.date = ""  # of the last game that counts
         self.black_points = 0.0
@@ -238,7 +230,9 @@ class Standings:
         self._turns: Counter[str] = Counter()  # that players had
         self._seconds: dict[str, float] = defaultdict(float)
         self._late: Counter[str] = Counter()  # moves that took much longer than their limit
-        self.tests = {event: SequentialTest(test, openings) for event, test in (tests or {}).items()}
+        self.tests: dict[str, SequentialTest] = {}  # by event
+        if plan is not None and plan.test is not None:
+            self.tests[event] = SequentialTest(plan.test, plan.terms.limit)
         self._keys = attrgetter("black", "white") if is_match else PLAYERS
         self._tallies: dict[frozenset[str], MatchTally] = {}
         self._rated = RatedGames(self._keys)
@@ -374,9 +368,10 @@ class Standings:
         return self._league[1]
 
     def _is_final(self, ratings: Ratings) -> bool:
-        if self.test is not None or self._grown:
-            return False
-        return not self.event or self.planned is None or self.games >= self.planned or self._is_enough(ratings)
+        plan = self.plan
+        if plan is None or self.planned is None:
+            return True
+        return not (plan.test or plan.grown) and (self.games >= self.planned or plan.is_enough(ratings))
 
     @property
     def is_final(self) -> bool:

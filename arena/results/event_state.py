@@ -12,7 +12,6 @@ from arena.go.coords import Colour
 from arena.go.record import GameRecord
 from arena.match.event import Event
 from arena.match.runner import Update
-from arena.match.schedule import Match
 from arena.match.swiss import Swiss, measured_gaps
 from arena.match.worker import BoardSnapshot
 from arena.results.league import RatingPoint, elo_of
@@ -60,7 +59,7 @@ class EventState:
         self.clock = clock
         self.standings = event.standings()
         self.standings.rating_share = RATING_SHARE
-        self.may_end_early = isinstance(event, Swiss) or (isinstance(event, Match) and event.test is not None)
+        self.may_end_early = isinstance(event, Swiss) or event.test is not None
         """Whether the number of games is only the most there can be."""
         self.boards: list[LiveBoard] = []  # a board for each game, from its first move to its last
         self.watched_at = 0  # which board

@@ -53,19 +53,17 @@ def _league(store: Store, pool: Pool | None) -> Ratings | None:
     names = distinct_names(store.players())
     games = store.events_of(pool)
     events = [event for event in store.events() if event.id in games]
-    tests = sequential_tests(events)
     if len(games) == len(events) == 1:  # the figures are those of the event's report
         from arena.match.event import event_from_json  # loads the compiler
 
         with suppress(ConfigError):  # the plan is of an earlier version
             plan = event_from_json(events[0].plan)
             players = {one.identity: names.get(one.identity, one.name) for one in plan.players.values()} | names
-            fixed: dict[str, Any] = {"tests": tests, "grown": plan.grown, "is_enough": plan.is_enough}
-            standings = Standings(players, events[0].id, plan.games, **fixed)
+            standings = Standings(players, events[0].id, plan)
             for some in store.game_summaries(pool=pool):
                 standings.add(some)
             return standings.league
-    rated, sequential = RatedGames(), {id: SequentialTest(test) for id, test in tests.items()}
+    rated, sequential = RatedGames(), {id: SequentialTest(test) for id, test in sequential_tests(events).items()}
     for some in store.game_summaries(pool=pool):
         rated.add(counted_games(some, sequential))
     ratings = rated.rate(names | {key: key for key in rated.players if key not in names})
@@ -149,7 +147,6 @@ class EventReport(Standings):
     def __init__(self, store: Store, event: StoredEvent):
         from arena.go.game import Rules
         from arena.match.event import event_from_json
-        from arena.match.schedule import limits_of
 
         self.settings = event.settings
         self.created = event.created
@@ -157,19 +154,10 @@ class EventReport(Standings):
         self.rules = Rules.from_json(event.settings["rules"])
         plan = event_from_json(event.plan)
         self.participants = _participants(store, event, plan)
-        tests = sequential_tests([event])
         names = {key: one.name for key, one in self.participants.items()}
-        super().__init__(
-            names,
-            event.id,
-            plan.games,
-            is_match=self.kind == "match",
-            tests=tests,
-            openings=plan.terms.limit,
-            grown=plan.grown,
-            is_enough=plan.is_enough,
-            limits=limits_of({one.name: one for one in self.participants.values()}),
-        )
+        super().__init__(names, event.id, plan, is_match=self.kind == "match")
+        seconds = {one.name: one.limits.seconds for one in self.participants.values()}
+        self.limits = {name: limit for name, limit in seconds.items() if limit is not None}
         self.stored = 0
         self.dates: tuple[str, str] | None = None  # the first and the last
         self._stages: list[tuple[int, int, dict[str, Ends]]] = []  # games, how many are rated, and the ``ends``

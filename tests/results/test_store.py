@@ -20,9 +20,8 @@ from arena import StoreError
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
-from arena.match.standings import Standings
+from arena.match.standings import RatedGames, counted_games
 from arena.players.player import Player
-from arena.results.league import sequential_tests
 from arena.results.store import Store, StoredEvent
 
 NINE = Rules.preset("cgos", 9)
@@ -153,10 +152,10 @@ def rated(store: Store) -> list[list[tuple[str, str, float]]]:
     """What the ratings are made of, for each pool: two players and Black's points."""
     found = []
     for pool in store.pools():
-        table = Standings({name: name for name in ("a-1", "b-1", "c-1")}, tests=sequential_tests(store.events()))
+        table = RatedGames()
         for games in store.game_summaries(pool=pool):
-            table.add(games)
-        known = table.rated
+            table.add(counted_games(games, {}))
+        known = table.results({name: name for name in table.players})
         names = ([known.players[at] for at in side] for side in (known.black, known.white))
         found.append(sorted(zip(*names, known.points.tolist(), strict=True)))
     return found
