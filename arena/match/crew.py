@@ -32,9 +32,7 @@ from arena.players.player import Player
 from arena.system import allow_open_files
 
 STARTUP = 300.0  # seconds that a worker may take to build its players, compiling included
-OVERDUE_SECONDS = (
-    2.0  # seconds beyond its deadline until a call counts as hanging, and for a worker to end when told to
-)
+OVERDUE_SECONDS = 2.0  # seconds after its deadline until a call counts as hanging; for a worker to end when told to
 MAX_FAILED_STARTS = 3  # workers in a row that may die while they start, before any has started
 MAX_KILLED_STARTS = 100  # the same once one has started: something kills them from outside
 FIRST_BOARDS = 8  # games of a worker at first, one more for each that it has finished: early pairs are soon complete
@@ -160,10 +158,8 @@ class Crew:
         """Raises UserError if the limit of open files is too low for this many workers, or that of memory for any."""
         memory, _ = resource.getrlimit(resource.RLIMIT_AS)
         if memory != resource.RLIM_INFINITY and memory < LEAST_MEMORY:  # what starts the workers would hang
-            kilobytes = memory >> 10, LEAST_MEMORY >> 10
-            raise UserError(
-                "workers need more memory than the limit of {} kB; raise it (ulimit -v {})".format(*kilobytes)
-            )
+            limit, least = memory >> 10, LEAST_MEMORY >> 10
+            raise UserError(f"workers need more memory than the limit of {limit} kB; raise it (ulimit -v {least})")
         needed = self.most * FILES_PER_WORKER + OTHER_FILES
         if (allowed := allow_open_files(needed)) < needed:
             most = max(1, (allowed - OTHER_FILES) // FILES_PER_WORKER)
@@ -275,8 +271,7 @@ class Crew:
                 with delay_signals():  # else a process could be started, and not known
                     journal = self._journals.create(self._started, self._spec.boards)
                     spec = replace(self._spec, card=card, has_started=self._has_started)
-                    folder = Path(self._folder.name)
-                    worker = WorkerProcess(spec, self._started, folder, journal)
+                    worker = WorkerProcess(spec, self._started, Path(self._folder.name), journal)
                     self._workers.append(worker)
             except (EOFError, ConnectionError):
                 self._note_failed_start("workers can't be started: what starts them is killed again and again")

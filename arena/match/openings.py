@@ -36,8 +36,25 @@ def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Open
 
 
 def draw_opening(rules: Rules, number: int, plies: int, seed: int, stones: Opening = ()) -> Opening:
-    """The opening of this number, from 0, of those that ``draw_openings`` returns, or around handicap ``stones``."""
-    return _drawing(rules, plies, seed, stones)[number] if plies else ()
+    """The opening of this number, from 0, of those that ``draw_openings`` returns, or around handicap ``stones``.
+    Thread-safe. Raises ConfigError when there are not that many."""
+    if not plies:
+        return ()
+    drawn, more, lock = _drawing(rules, plies, seed, stones)
+    with lock:
+        drawn += islice(more, max(0, number + 1 - len(drawn)))
+    if number < len(drawn):
+        return drawn[number]
+    raise ConfigError(
+        f"there are only about {len(drawn)} different openings of {plies} plies or more on {rules.size}x{rules.size}; "
+        f"use fewer games, or --openings {max(1, len(drawn) // 2)} to use them in turn"
+    )
+
+
+@lru_cache(maxsize=8)  # an event needs the same openings each time it lists its games
+def _drawing(rules: Rules, plies: int, seed: int, stones: Opening) -> tuple[list[Opening], Iterator[Opening], Lock]:
+    """The openings drawn so far, an iterator that draws more, and the lock to hold meanwhile."""
+    return [], _draw(rules, plies, seed, stones), Lock()
 
 
 @lru_cache(maxsize=8)
@@ -48,31 +65,6 @@ def count_openings(rules: Rules, most: int, plies: int, seed: int) -> int:
         while number < most and len(draw_opening(rules, number, plies, seed)) == plies:
             number += 1
     return max(1, number)
-
-
-class _Drawing:
-    """Openings that were drawn, and how to draw more."""
-
-    def __init__(self, rules: Rules, plies: int, seed: int, stones: Opening):
-        self._drawn: list[Opening] = []
-        self._more = _draw(rules, plies, seed, stones)
-        self._lock = Lock()  # several threads may ask, and chance is one sequence
-        self._where = f"of {plies} plies or more on {rules.size}x{rules.size}"
-
-    def __getitem__(self, number: int) -> Opening:
-        """Raises ConfigError when there are not that many."""
-        with self._lock:
-            self._drawn += islice(self._more, max(0, number + 1 - len(self._drawn)))
-        if number < len(self._drawn):
-            return self._drawn[number]
-        count = len(self._drawn)
-        raise ConfigError(
-            f"there are only about {count} different openings {self._where}; "
-            f"use fewer games, or --openings {max(1, count // 2)} to use them in turn"
-        )
-
-
-_drawing = lru_cache(maxsize=8)(_Drawing)  # an event needs the same openings each time it lists its games
 
 
 def _draw(rules: Rules, plies: int, seed: int, stones: Opening) -> Iterator[Opening]:

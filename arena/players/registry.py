@@ -30,13 +30,8 @@ BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
     "sl": ("policy", {"checkpoint": "sl-9x9"}),
     "rl": ("policy", {"checkpoint": "rl-9x9"}),
     "zero": ("alphago", {"checkpoint": "zero-9x9", "search": "gumbel"}),
-    "kyu-25": ("human-like", {"rank": "25k"}),
-    "kyu-20": ("human-like", {"rank": "20k"}),
-    "kyu-15": ("human-like", {"rank": "15k"}),
-    "kyu-10": ("human-like", {"rank": "10k"}),
-    "kyu-5": ("human-like", {"rank": "5k"}),
-    "dan-1": ("human-like", {"rank": "1d"}),
-    "dan-3": ("human-like", {"rank": "3d"}),
+    **{f"kyu-{rank}": ("human-like", {"rank": f"{rank}k"}) for rank in (25, 20, 15, 10, 5)},
+    **{f"dan-{rank}": ("human-like", {"rank": f"{rank}d"}) for rank in (1, 3)},
 }
 """Players that ship: name -> (kind, settings). Each kind is also a player under its own name."""
 

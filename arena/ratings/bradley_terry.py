@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,21 +148,18 @@ class Ratings:
             if not K * low <= zero[one] - zero[other] <= K * high:
                 words = f"{one}={zero[one]:g} and {other}={zero[other]:g}"
                 raise ValueError(f"{words}: the games give a difference of {measured}")
-        moved = self._copy()
-        moved.zero = dict(zero)
-        return moved
+        return self._with(zero=dict(zero))
 
     def of_plan(self, is_final: bool, ends: Mapping[str, Ends]) -> Ratings:
         """The same ratings, of an event that ended as it was planned (``is_final``) or not: then ``estimates``
         have the interval of ``ends``, which is valid whenever one stops."""
-        known = self._copy()
-        known.is_final, known.ends = is_final, dict(ends)
-        return known
+        return self._with(is_final=is_final, ends=dict(ends))
 
-    def _copy(self) -> Ratings:
+    def _with(self, **changes: Any) -> Ratings:
         other = copy(self)
-        for name in ("elo", "estimates", "planned_estimates"):
-            other.__dict__.pop(name, None)
+        for name in ("elo", "estimates", "planned_estimates"):  # cached, and to be computed again
+            vars(other).pop(name, None)
+        vars(other).update(changes)
         return other
 
     @property

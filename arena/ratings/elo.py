@@ -45,9 +45,6 @@ class EloEstimate(NamedTuple):
         return f"{round(value) + 0.0:+.0f} ({' to '.join(ends)})"
 
 
-ZERO = EloEstimate(0.0, 0.0, 0.0)  # of the anchor
-
-
 def elo(score: float) -> float:
     """The Elo difference at which `score`, strictly between 0 and 1, is expected."""
     return K * (math.log(score) - math.log1p(-score))
