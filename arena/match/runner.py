@@ -71,10 +71,7 @@ class RecordStore(Protocol):
 
 
 def play_event(
-    event: Event,
-    store: RecordStore,
-    workers: int | AnyCrew,
-    control: Control | None = None,
+    event: Event, store: RecordStore, workers: int | AnyCrew, control: Control | None = None
 ) -> Generator[Update, None, None]:
     """Play the games that ``store`` lacks, yielding an update several times a second until all are durable.
 
