@@ -109,13 +109,11 @@ class Bot(ABC):
         return [self.analyse(game, limits) for game in games]
 
     def overview(self, game: Game) -> Decision | None:
-        """The result of ``analyse`` for the whole position: the best move, its win rate, visits and ownership. None for
-        a game that wasn't analysed."""
+        """The best move by ``analyse``, with win rate, visits and ownership; None for a game not analysed."""
         return None
 
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
-        """The net's evaluation of each position, all of one size, under one of the 8 symmetries; empty for kinds
-        without the head policy."""
+        """The net's evaluation of positions of one size under one of the 8 symmetries; empty without a policy head."""
         return []
 
     def overrides(self, method: str) -> bool:

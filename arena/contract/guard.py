@@ -25,8 +25,7 @@ IS_LINUX = sys.platform == "linux"
 
 
 def guard(lifeline: int, run: Callable[[], None]) -> None:
-    """Fork: the child runs ``run`` in a session of its own and exits; this process is its guardian and never
-    returns."""
+    """Fork: the child calls ``run`` in a session of its own and exits; this process guards it and never returns."""
     if IS_LINUX:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -78,8 +77,8 @@ def _reap() -> list[tuple[int, int]]:
 
 
 def _end_children(group: int) -> None:
-    """End the process group and all children of this process, as whose children theirs end up: SIGTERM, then SIGKILL,
-    until there are none."""
+    """End the group and this process's children, which orphans of theirs become: SIGTERM, then SIGKILL until none is
+    left."""
     until, number = monotonic() + END_SECONDS, signal.SIGTERM
     signalled = set[int]()
     while True:

@@ -102,8 +102,7 @@ class BotProcess(Bot):
         now: Callable[[], float] = monotonic,
         may_be_killed: bool = False,
     ):
-        """Raises UserError when the bot can't be built. If it ``may_be_killed`` meanwhile, as by somebody outside,
-        ``prepare`` tries again."""
+        """Raises UserError when the bot can't be built. If it ``may_be_killed`` meanwhile, ``prepare`` tries again."""
         self._starter, self._player, self._stderr, self._now = starter, player, stderr, now
         self._poll = select.poll()
         self._connection: Connection | None = None

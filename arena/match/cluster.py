@@ -1,9 +1,8 @@
 """A cluster: a crew on each node of a Ray cluster.
 
 On each node one actor owns a ``Crew`` and streams back what it plays, so a bot's death is judged as on one machine. A
-node that is lost gives its unfinished games to others, which continue them from what it last reported, and nodes that
-come are used. Nets and bots of one file travel
-by their content. Needs ``pip install 'arena[cluster]'``.
+node that is lost gives its unfinished games to others, which continue them from what it last reported. Nodes that join
+are used. Nets, and bots in one file, are copied to the nodes. Needs ``pip install 'arena[cluster]'``.
 """
 
 from __future__ import annotations
@@ -364,8 +363,7 @@ class Cluster(NodePool):
         self._kept = monotonic()
 
     def _assign_games(self) -> None:
-        """Start the crews of nodes that are ready, and keep every node supplied: with a game for each board, and with
-        what it plays in the next moment."""
+        """Start crews on ready nodes; send each a game for every board, and games for the next ``AHEAD`` seconds."""
         playing = {node for node in self.tasks.values() if node.is_ready}
         left = self.most - sum(node.slots for node in playing)
         for node in self.nodes.values():

@@ -36,8 +36,7 @@ def event_to_json(event: Event) -> str:
 
 
 def event_from_json(text: str) -> Event:
-    """The event that ``event_to_json`` wrote. The text doesn't say where its players' code is: they can't be built.
-    Raises ConfigError for any other text."""
+    """The event that ``event_to_json`` wrote; its players can't be built. Raises ConfigError for any other text."""
     try:
         stored = msgspec.json.decode(text)
         data = stored["event"]
@@ -51,8 +50,7 @@ def event_from_json(text: str) -> Event:
 
 
 def games_asked(event: Event) -> int:
-    """The number that ``-n`` sets: all games of a match, the most of a Swiss tournament, those of each two in
-    another."""
+    """The number that ``-n`` sets: of all games; in a round robin or gauntlet, of the games of each two players."""
     return event.games_each if isinstance(event, Tournament) else event.games
 
 

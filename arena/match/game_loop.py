@@ -1,5 +1,4 @@
-"""Games between bots, many boards at once: whose turn it is, what a turn costs, faults and adjudications that become
-results."""
+"""Plays games between bots on many boards at once: turns, clocks, faults and adjudications."""
 
 from __future__ import annotations
 
@@ -23,8 +22,7 @@ from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.match.schedule import Pairing
 
 DEATHS = 3
-"""How often a bot may be ended by a signal at one position before it forfeits. Until then it is built again and asked
-again there: nobody gains by dying."""
+"""A bot that a signal ends is built again and asked again; its third death at one position is a forfeit."""
 
 ROUNDING = 1e-3  # how far beyond [0, 1] a win rate may be, and ownership beyond [-1, 1], before it counts as none
 LATE = 1.2  # times its limit from which a move counts as late
@@ -257,8 +255,7 @@ class GameLoop:
                 _forfeit(live, fault)
 
     def _charge(self, live: LiveGame, seconds: float, fault: Exception | None = None) -> bool:
-        """Charge a call, and return whether its move is still in time. A late move forfeits the game on time, even
-        if the call also had a ``fault``."""
+        """Charge a call; returns whether it was in time. A late one forfeits on time, even if it had a ``fault``."""
         colour = live.game.to_play
         live.seconds[colour] += seconds
         live.spent += seconds

@@ -68,9 +68,9 @@ def count_openings(rules: Rules, most: int, plies: int, seed: int) -> int:
 
 
 def _draw(rules: Rules, plies: int, seed: int, stones: Opening) -> Iterator[Opening]:
-    """Draw openings of which no two have the same stones under the 8 symmetries. Stones without neighbours are legal by
-    any rules. After ``TRIES`` draws without a new opening, the next are two moves longer. Up to 9x9, handicap stones
-    leave so few points that those on the second line are taken, too."""
+    """Draw openings, no two the same under the 8 symmetries. Stones without neighbours are legal by any rules. After
+    ``TRIES`` draws without a new one, openings get two moves longer. Around handicap stones, up to 9x9, the second line
+    is used, too."""
     random = Random(f"openings of {rules.size} by {seed}")
     edge = min(1 if stones and rules.size <= 9 else 2, (rules.size - 5) // 2)
     inside = list(product(range(edge, rules.size - edge), repeat=2))

@@ -47,9 +47,8 @@ class GamesNotStored(StoreError):
 
 @dataclass(slots=True)
 class Control:
-    """Requests to a running event, from any thread. While ``paused``, no bot is called and no clock runs. Once it is
-    ``finishing``, no game is begun, and the event ends when those under way are over, after ``FINISH`` seconds at the
-    latest."""
+    """Requests to a running event, from any thread. While ``paused``, no bot is called and no clock runs. Once
+    ``finishing``, no game begins; the event ends with the games under way, after ``FINISH`` seconds at the latest."""
 
     paused: bool = False
     finishing: bool = False

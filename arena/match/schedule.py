@@ -108,8 +108,7 @@ class Terms:
         return min(wanted, len(self.book)) if self.book and not self.then_drawn else wanted
 
     def opening(self, number: int, order: int | None = None) -> Opening:
-        """The opening of this number, from 0, in one of many orders. Raises ConfigError when there are not that
-        many."""
+        """The opening of this number, from 0, in one of many orders. Raises ConfigError if there are fewer."""
         if order is not None and self.openings == 0 and number < (among := self._ordered):
             step = next(step for step in range(1 + order // among % among, 2 * among + 1) if gcd(step, among) == 1)
             number = (order + number * step) % among
@@ -119,9 +118,8 @@ class Terms:
 
 
 class Series(NamedTuple):
-    """Games between two players, by their ``numbers`` from 0. Games 2k and 2k + 1 share an opening with the colours
-    swapped, unless there is a handicap. ``prefix`` begins their ids, ``seeds`` decides their random numbers, ``order``
-    that of their openings."""
+    """Games between two players, by their ``numbers`` from 0. Without a handicap, games 2k and 2k + 1 have one opening
+    and swapped colours. ``prefix`` begins their ids, ``seeds`` seeds them, ``order`` is the order of their openings."""
 
     players: tuple[str, str]
     prefix: str
@@ -134,8 +132,8 @@ IsKnown = Callable[[str], bool]  # whether a game with this id is known; by defa
 
 
 def pairings_of(series: Sequence[Series], terms: Terms, games: int, is_known: IsKnown) -> list[Pairing]:
-    """The first game of each series, then the second of each, and so on, without those whose id ``is_known``. Each two
-    players play ``games`` games in all."""
+    """The first game of each series, then the second of each, and so on, without those whose id ``is_known``. ``games``
+    is the number for each two players."""
     found, openings, stones = [], terms.distinct_openings(games), terms.stones
     for numbers in zip(*(one.numbers for one in series), strict=True):
         for one, number in zip(series, numbers, strict=True):

@@ -242,8 +242,7 @@ class Standings:
         self._rate_again = 0.0  # when
 
     def add(self, games: Iterable[Played]) -> list[Played]:
-        """Count games; those without an outcome are skipped. Returns the ones that count from now on. Raises ValueError
-        for a game of other players."""
+        """Count games with an outcome; returns those that count from now on. Raises ValueError for other players."""
         counted = counted_games(games, self.tests)
         for game in counted:
             self._count(game)
@@ -352,8 +351,7 @@ class Standings:
         return self._rated.results(self.players)
 
     def rate(self, games: int | None = None) -> Ratings | None:
-        """Rate all players by the first ``games`` rated ones (default: all); of two, the second is at 0. None without
-        games."""
+        """Rate all players by the first ``games`` (default: all); of two, the second is at 0. None without games."""
         return self._rated.rate(self.players, games)
 
     @property
@@ -408,8 +406,7 @@ class Standings:
 
     @property
     def comparison(self) -> Comparison | None:
-        """The lead of the first of two players, with the likelihood of superiority if ``is_final``; None for more
-        players and without rated games."""
+        """The lead of the first of two players, with its LOS if ``is_final``; None for more players, without games."""
         if self.league is None or len(self.tallies) != 1:
             return None
         tally, both = self.tallies[0], (self.tallies[0].first, self.tallies[0].second)
@@ -495,8 +492,7 @@ class RatedGames:
         return Results(players, black.astype(np.int64), white.astype(np.int64), points / 2, opening)
 
     def rate(self, names: Mapping[str, str], games: int | None = None) -> Ratings | None:
-        """Rate all players by the first ``games``. Of two players, the last of ``names`` is at 0. None without
-        games."""
+        """Rate all players by the first ``games``; of two, the last of ``names`` is at 0. None without games."""
         results = self.results(names, games)
         if not len(results.points):
             return None

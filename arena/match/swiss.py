@@ -125,8 +125,8 @@ def next_matchups(ratings: Ratings, block: int, precision: float = 0.0) -> list[
 
 
 def measured_gaps(ratings: Ratings) -> list[tuple[str, str, float]]:
-    """Neighbours in the ranking whose distance is measured, the stronger first, each with the half width (95 %) of that
-    in Elo; the widest first."""
+    """Neighbours in the ranking, the stronger first, and the half width (95 %) of their distance in Elo, if measured;
+    the widest first."""
     neighbours = list(pairwise(ratings.ranking()))
     gaps = [
         (*both, (high - low) / 2)

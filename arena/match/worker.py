@@ -266,8 +266,7 @@ def _play(
 
 
 def _listen(connection: Connection, inbox: SimpleQueue[Message]) -> None:
-    """Receive the parent's messages at once, in a thread of its own. If both processes waited for the other one to
-    read, they would wait forever."""
+    """Receive messages in a thread: if parent and worker both waited for the other one to read, neither would go on."""
     with suppress(EOFError, OSError):
         while (message := connection.recv()) is not None:
             inbox.put(message)

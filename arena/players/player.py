@@ -89,8 +89,7 @@ class Player:
     # --- Its net ---
 
     def identify(self, folder: Path) -> str:
-        """The sha256 of the weights in a checkpoint's folder. Raises CheckpointError when this kind can't play with
-        them."""
+        """The sha256 of a checkpoint's weights. Raises CheckpointError when this kind can't play with them."""
         checkpoint = Checkpoint.open(folder)
         checkpoint.require(*self.bot_kind.heads)
         return checkpoint.identity

@@ -170,8 +170,7 @@ class Registry:
         return player if own == player.limits else replace(player, limits=Limits()).with_limits(own)
 
     def _with_net(self, player: Player) -> Player:
-        """The player with its net, its code and the precision for this processor. Raises ConfigError when a setting
-        without a default isn't given."""
+        """The player with its net, code and precision here. Raises ConfigError if a required setting isn't given."""
         for wanted in player.bot_kind.settings:
             if wanted.default_factory is MISSING and wanted.name not in player.settings:
                 raise ConfigError(

@@ -228,8 +228,7 @@ class Ratings:
 
     @property
     def black_advantage(self) -> EloEstimate | None:
-        """Black's advantage in Elo. None unless it was asked for and the games bound it on both sides. They don't where
-        each pairing keeps its colours."""
+        """Black's advantage in Elo; None unless asked for and bounded by the games (not if pairings keep colours)."""
         if not self._has_black:
             return None
         one, error = np.ones(1), np.sqrt(self._covariance[-1:, -1])

@@ -75,8 +75,7 @@ class EventState:
         self.is_paused = self.finished = False
         self.ranking = list(event.players)  # names, the strongest first
         self.gap: tuple[str, str, float] | None = None
-        """Of a Swiss tournament, the two neighbours whose distance is known worst, and the half width of that in
-        Elo."""
+        """Of a Swiss tournament, the neighbours with the widest interval, and its half width in Elo."""
         self._rated = 0, -RATING_SECONDS  # games, and when
         self._spent, self._since = 0.0, clock()  # before the last pause, and since its end
         self._playing_since: float | None = None  # elapsed seconds
@@ -119,8 +118,7 @@ class EventState:
         self.watched_at = (self.watched_at + step) % max(1, len(self.boards))
 
     def watch_live_game(self) -> None:
-        """Where the watched game has been over for a while, watch one under way: close, late, between players that met
-        less than others."""
+        """If the watched game has been over for a while, watch the live one that is closest, latest and rarest."""
         if self.watched is None or self.is_pinned or self.clock() < self.watched.ended + SHOWN_SECONDS:
             return
         if live := [at for at, board in enumerate(self.boards) if board.record is None]:

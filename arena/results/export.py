@@ -143,8 +143,7 @@ GAME_COLUMNS = [
 
 
 def write_games_csv(games: Iterable[GameRecord], path: Path) -> None:
-    """Write games of any events, a row each as they come, with the number of moves and the winner by adjudication.
-    Raises StoreError."""
+    """Write a row for each game, with its number of moves and the winner by adjudication. Raises StoreError."""
     import pandas as pd
 
     rows = [
