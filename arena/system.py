@@ -81,5 +81,4 @@ class RunningClock:
             return now - self._stood
 
 
-running_clock = RunningClock()
-"""The clock of this process."""
+running_clock = RunningClock()  # of this process

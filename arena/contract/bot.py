@@ -81,8 +81,7 @@ class Bot(ABC):
     other games are played at the same time.
     """
 
-    startup: float = 60.0
-    """Seconds that ``prepare`` may take."""
+    startup: float = 60.0  # seconds that ``prepare`` may take
 
     def prepare(self, game: Game, limits: Limits) -> None:  # noqa: B027 (most bots are always ready)
         """Prepare for this game, for example by starting a process. Called before ``choose``, while no clock runs.

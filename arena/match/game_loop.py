@@ -21,9 +21,7 @@ from arena.go.game import Ending, Game, GameCopy, Outcome, Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.match.schedule import Pairing
 
-DEATHS = 3
-"""A bot that a signal ends is built again and asked again; its third death at one position is a forfeit."""
-
+DEATHS = 3  # at one position, by a signal, until a bot forfeits; before, it is built again and asked again
 ROUNDING = 1e-3  # how far beyond [0, 1] a win rate may be, and ownership beyond [-1, 1], before it counts as none
 LATE = 1.2  # times its limit from which a move counts as late
 LONG = 1.0  # seconds of a game from which the time of each move is kept though no bot reported anything

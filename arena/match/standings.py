@@ -53,8 +53,7 @@ class PlannedOrder:
         """The mean score (0, 1/4, 1/2, 3/4 or 1) of a player on each opening, when it is met first: games on one
         opening are alike, so further games on it add no observation."""
         self.complete: list[int] = []  # of each score, the number of complete pairs that it took
-        self.pairs = [0] * 5
-        """Pairs of games by a player's score, 0 to 1, whether earlier ones are complete or not."""
+        self.pairs = [0] * 5  # by a player's score, 0 to 1, whether earlier ones are complete or not
         self._seen: set[int] = set()  # openings
         self._waiting: dict[int, tuple[int | None, int, Played | None]] = {}  # by number, from 1
         self._next = 1
@@ -148,8 +147,7 @@ class SequentialTest:
     def __init__(self, test: Sprt, openings: int | None = None):
         """``openings`` is the number of different ones that the match has, None where they don't end."""
         self.test = test
-        self.state: SprtState | None = None
-        """Where the test stands; None before the first pair."""
+        self.state: SprtState | None = None  # None before the first pair
         self._openings = openings
         self._order = PlannedOrder()
         self._pairs = 0  # that were returned
@@ -222,8 +220,8 @@ class Standings:
         self.lengths: Counter[int] = Counter()  # games by their moves, openings counted
         self.forfeits: list[Played] = []  # games that a player lost by a fault of its own
         self.adjudicated = self.played_on = self.overturned = 0
-        """Games that a rule for early ends ended; those that went on to their end after it had named a winner, if no
-        fault ended them; and those of them with another winner, or none."""
+        """Games ended by adjudication; games played on after it to an end without a fault; and those of the latter with
+        another winner, or none."""
         self.continued = self.restarted = 0  # games that went on after an interruption, and that had to begin again
         self._endings: dict[Ending, Counter[str]] = defaultdict(Counter)  # by winner, "" where there is none
         self._points: dict[str, Counter[int]] = defaultdict(Counter)  # games of a player by its points in halves

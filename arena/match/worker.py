@@ -26,7 +26,7 @@ from arena.go.jit import while_compiling
 from arena.go.record import UNKNOWN
 from arena.match.bot_process import BotProcess, BotStarter
 from arena.match.game_loop import GameLoop, LiveGame
-from arena.match.journal import RESIGNATION, Assignment, GameKeys, Journal
+from arena.match.journal import RESIGNATION, Assignment, Journal, game_key
 from arena.match.process import SAFE_PATH, end_with_parent, ignore_terminal_signals
 from arena.match.schedule import Pairing
 from arena.players.player import Player
@@ -204,7 +204,6 @@ def _play(
 ) -> None:
     """Play the games that arrive until the parent sends None or ends."""
     indexes = {name: index for index, name in enumerate(spec.players)}
-    keys = GameKeys(spec.players, spec.rules)
     slots: dict[str, int] = {}  # of the journal, by the ids of the games
     free = deque(range(journal.slots))  # in turn: so games that are over stay there until they are stored
 
@@ -252,7 +251,8 @@ def _play(
         while waiting and len(loop.live_games) < spec.boards:
             game = waiting.popleft()
             slot = slots[game.pairing.id] = free.popleft()
-            journal.start_game(slot, keys(game.pairing), game.continued, game.restarted)
+            key = game_key(game.pairing, spec.players, spec.rules)
+            journal.start_game(slot, key, game.continued, game.restarted)
             loop.start_game(game.pairing, game.played, game.seconds, game.continued, game.restarted)
         for record in loop.play_round():
             state.end_call()  # while the parent is waited for

@@ -17,9 +17,8 @@ from arena.contract.code import code_of, digest_of, load_kind, with_imported
 from arena.contract.settings import conceal
 from bots.nets.checkpoint import AUTO, MANIFEST, Checkpoint, find
 
+# the modules of the bots that ship
 SHIPPED = {f"bots.{name}" for name in "alphago fast_random gtp human human_like policy random uct".split()}
-"""The modules of the bots that ship."""
-
 ARENA, COMMAND_LINE, PACKAGE = "arena", "the command line", "the package "
 """Sources of players; a package's is followed by its name. Any other source is a file."""
 

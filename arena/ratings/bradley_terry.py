@@ -123,12 +123,9 @@ class Ratings:
         )
         """Strongest first; within one, each has beaten each other."""
         largest = max(groups, key=len)
-        self.zero = {self.players[i]: 0.0 for i in largest}
-        """Players by name, and their mean Elo."""
-        self.is_final = True
-        """Whether ``estimates`` have intervals that hold at the end of an unchanged plan."""
-        self.ends: dict[str, Ends] = {}
-        """Of a player above the other one of two: an interval that is valid whenever one stops."""
+        self.zero = {self.players[i]: 0.0 for i in largest}  # the players whose mean Elo is fixed, and that mean
+        self.is_final = True  # whether ``estimates`` have intervals that hold at the end of an unchanged plan
+        self.ends: dict[str, Ends] = {}  # of one of two players: an interval that is valid whenever one stops
 
     # --- Figures ---
 

@@ -183,9 +183,6 @@ def report_line(report: EventReport) -> str:
     """What is known of an event as JSON."""
     tally, names, test = report.tally, [place.name for place in report.places], report.test
 
-    def met(name: str, other: str) -> bool:
-        return name != other and report.meetings(name, other).games > 0
-
     found = {
         "event": report.event,
         "kind": report.kind,
