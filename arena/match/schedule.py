@@ -96,11 +96,6 @@ class Terms:
         """The number of different openings, of which one may be met again; None where they don't end."""
         return self.openings or (None if self.then_drawn else len(self.book) or None)
 
-    @property
-    def _ordered(self) -> int:
-        """The number of openings that two players take in an order of their own."""
-        return len(self.book) or count_openings(self.rules, ORDERED, self.plies, self.seed)
-
     def distinct_openings(self, games: int) -> int:
         """How many openings two players use in turn in this many games."""
         pairs = -(-games // self.games_each)
@@ -109,9 +104,11 @@ class Terms:
 
     def opening(self, number: int, order: int | None = None) -> Opening:
         """The opening of this number, from 0, in one of many orders. Raises ConfigError if there are fewer."""
-        if order is not None and self.openings == 0 and number < (among := self._ordered):
-            step = next(step for step in range(1 + order // among % among, 2 * among + 1) if gcd(step, among) == 1)
-            number = (order + number * step) % among
+        if order is not None and self.openings == 0:
+            among = len(self.book) or count_openings(self.rules, ORDERED, self.plies, self.seed)
+            if number < among:
+                step = next(step for step in range(1 + order // among % among, 2 * among + 1) if gcd(step, among) == 1)
+                number = (order + number * step) % among
         if number < len(self.book):
             return self.book[number]
         return draw_opening(self.rules, number - len(self.book), self.plies, self.seed, self.stones)

@@ -146,10 +146,8 @@ def write_games_csv(games: Iterable[GameRecord], path: Path) -> None:
     """Write a row for each game, with its number of moves and the winner by adjudication. Raises StoreError."""
     import pandas as pd
 
-    rows = [
-        _game_fields(game) | {"moves": game.length, "adjudged": game.adjudged and game.adjudged.letter}
-        for game in games
-    ]
+    more = ((game, game.adjudged and game.adjudged.letter) for game in games)
+    rows = [_game_fields(game) | {"moves": game.length, "adjudged": winner} for game, winner in more]
     write_csv(pd.DataFrame(rows, columns=GAME_COLUMNS), path)
 
 
@@ -207,17 +205,15 @@ def report_line(report: EventReport) -> str:
             for name in names
         },
         "anytime": {
-            name: {
-                other: _rounded(report.anytime(name, other)) for other in names if report.meetings(name, other).games
-            }
-            for name in names
+            one: {other: _rounded(report.anytime(one, other)) for other in names if report.meetings(one, other).games}
+            for one in names
         },
         "endings": {str(ending): won.total() for ending, won in report.endings.items()},
     }
     if test is not None:
         state = test.state
-        known = {key: None if state is None else round(getattr(state, key), 4) for key in ("llr", "lower", "upper")}
-        verdict = None if state is None or state.verdict is None else state.verdict.name.lower()
+        known = {key: state and round(getattr(state, key), 4) for key in ("llr", "lower", "upper")}
+        verdict = state and state.verdict.name.lower()
         found["sprt"] = {"elo0": test.test.elo0, "elo1": test.test.elo1, **known, "verdict": verdict}
     return json_line("report", found)
 
