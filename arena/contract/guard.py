@@ -5,8 +5,7 @@ arena has. It writes there how the process ended. When the lifeline is closed, t
 Linux it inherits every orphan of its descendants (PR_SET_CHILD_SUBREAPER), so one that left its session and cleared its
 environment is found, too. Elsewhere only the process group is.
 
-Run as a script, ``guard.py LIFELINE PROGRAM ARGUMENT...`` guards an engine. It imports nothing of ours, so that it
-starts at once.
+As a script, ``guard.py LIFELINE PROGRAM ARGUMENT...`` guards an engine. It imports nothing of ours, to start at once.
 """
 
 import ctypes

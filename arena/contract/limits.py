@@ -153,8 +153,7 @@ class Limits:
     def allowed_for(self, boards: int) -> float:
         """Seconds that one call may take when it decides a move on each of ``boards`` boards.
 
-        Each board adds its own ``seconds`` and ``lag``. The rest of the deadline is added only once, so that a bot that
-        hangs is noticed as soon as on a single board.
+        Each board adds its ``seconds`` and ``lag``; the rest of the deadline counts once, as on a single board.
         """
         if self.time is not None:
             return inf if self.deadline is None else self.deadline

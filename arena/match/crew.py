@@ -49,10 +49,9 @@ ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # signals that end a c
 class Update:
     """What happened since the last one: games that are over, and boards of games under way.
 
-    ``nodes`` are the machines of a cluster with their games per second so far; None on this machine alone. ``news`` are
-    lines about them for the user. The runner's records are durable; ``resumed`` ones were played by an earlier run, and
-    ``waiting`` finished games can't be stored yet, because another program holds the results. ``games`` are those under
-    way on a node of a cluster, as they stand.
+    ``nodes`` are a cluster's machines with their games per second; None without one. ``news`` are lines for the user.
+    The runner's records are durable; ``resumed`` ones are of an earlier run, and ``waiting`` counts finished games that
+    another program keeps from being stored. ``games`` are those under way on a node of a cluster.
     """
 
     records: Sequence[Played] = ()
@@ -125,8 +124,7 @@ class Crew:
     """Worker processes that play games between the same bots by the same rules. A ``Cluster`` has the same methods.
 
     A worker that dies or hangs is replaced, and its games go on from their last moves. The bot that was called then
-    gets a process of its own in all further workers: there a death or a hang is its own fault in its own game, as it is
-    for bots that don't ship.
+    gets a process of its own in all further workers, as bots that don't ship have: there it is charged itself.
     """
 
     def __init__(

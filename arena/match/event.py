@@ -12,13 +12,11 @@ from arena.match.schedule import Match, Style, Tournament
 from arena.match.swiss import Swiss
 
 Event = Match | Tournament | Swiss
-"""What they share: ``event`` is the id that its games are stored under, ``players`` are by the names that the games
-carry, ``games`` is the number of games in all (of a Swiss tournament, the maximum), and ``settings`` never change in an
-event of this name. ``standings()`` is an empty counter for its games.
+"""What they share: ``event`` is the id of its games, ``players`` are by their names in the games, ``games`` is the
+number of all games (in a Swiss tournament the maximum), ``settings`` never change. ``standings()`` is an empty counter.
 
-``pairings(played, is_known)`` are the games that can be planned now, in the order in which they begin, whether they
-were played or not; ``played`` are the event's games so far. When all planned games are among them, another call may
-plan more; the event is over when it doesn't. Games whose id ``is_known`` are left out, and their openings aren't drawn.
+``pairings(played, is_known)`` are the games that can be planned after those ``played``, in the order in which they
+begin, without those whose id ``is_known``. Once all are played, another call may plan more; else the event is over.
 """
 
 KINDS: dict[str, type[Any]] = {"match": Match, "tournament": Tournament, "swiss": Swiss, "ladder": Swiss}

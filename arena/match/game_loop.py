@@ -32,10 +32,9 @@ class LiveGame:
     """A game under way between two named players.
 
     ``clocks`` are of the sides that play on one; ``late`` counts moves that took ``LATE`` times their limit. ``facts``
-    has one for each move; ``ownership`` is the last that a bot reported: size² int8, in per cent, positive for Black.
-    ``adjudged`` is whom an adjudication gave the game to, played on or not. ``deaths`` counts how often a bot was ended
-    by a signal at the present position, and ``spent`` are the seconds that it had thought there. ``copies`` are the
-    bots' own, by their names. ``continued`` and ``restarted`` are those of a record.
+    has one entry for each move; ``ownership`` is the last one reported: size² int8, in per cent, positive for Black.
+    ``adjudged`` is the winner by adjudication, even if the game is played on. ``deaths`` and ``spent`` count how often
+    a signal ended the bot at this position, and its seconds there. ``copies`` are the bots' own games, by name.
     """
 
     pairing: Pairing
@@ -130,16 +129,14 @@ class _Player:
 
 
 class GameLoop:
-    """Two or more bots and the games that they play, by one set of rules; each bot has its own limits.
+    """Bots and the games that they play, by one set of rules; each bot has its own limits.
 
-    A bot with a ``choose_all`` of its own, and without a clock, is given several boards in a call: one at first, then
-    twice as many for as long as a call takes a quarter of what it may at most. So all the moves of a slow bot don't
-    take longer than one may. A call that does is made again for each board alone, where a slow game is late.
+    A bot with a ``choose_all`` and without a clock gets several boards in a call: one at first, and twice as many after
+    each call that took at most a quarter of its time. A call that fails or is late is repeated board by board, so that
+    one game is to blame. A bot that a signal ends is asked again, up to ``DEATHS`` times, and its time is charged.
 
-    A bot that is ended by a signal is asked again where it was, up to ``DEATHS`` times; what it had thought is charged.
-
-    ``on_call`` is called before every call of a bot, so that a watchdog can tell who hangs, with the player, the games
-    and the seconds that it may take; ``on_move`` after every move and resignation.
+    ``on_call`` is called before each call of a bot, with the player, the games and the seconds allowed, so that a
+    watchdog knows who hangs; ``on_move`` after each move and resignation.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
 """Journals: the moves of games under way, in files that outlive the processes that play them.
 
-Each worker maps a file of its own. What it has written there is kept when it is killed, or the whole command; a game is
-then continued from its last move.
+Each worker maps a file of its own into memory. If the worker or the command is killed, the file keeps every move.
 """
 
 from __future__ import annotations

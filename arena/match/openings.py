@@ -25,12 +25,11 @@ TRIES = 1001  # draws one after the other without a new opening, until openings 
 
 
 def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Opening, ...]:
-    """``count`` openings of ``plies`` moves, none the same as another under the 8 symmetries; when there are no more of
-    that length, they get longer by 2. The first of more are those of fewer.
+    """``count`` openings of ``plies`` moves, distinct under the 8 symmetries; when there are no more of that length,
+    they get longer by 2. A larger count begins with the same openings.
 
-    Every move is a random legal point on the third line or higher (lower on boards below 9x9, where that leaves hardly
-    any) that neighbours no stone: nothing is in danger when the bots take over, and what an opening is worth to Black
-    cancels over the two colours. Raises ConfigError when there are not that many.
+    Every move is a random point on the third line or higher (lower on boards below 9x9) that neighbours no stone, so
+    that nothing is in danger when the bots take over. Raises ConfigError when there are fewer.
     """
     return tuple(draw_opening(rules, number, plies, seed) for number in range(count))
 

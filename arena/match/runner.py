@@ -1,7 +1,6 @@
 """Plays an event: gives the missing games to a crew, stores its records, and ends when the test is decided.
 
-What is missing is the schedule less the ids in the store. Games under way are kept in journals, so an interrupted event
-resumes where it stopped.
+Missing are the planned games whose ids aren't stored. Journals keep the games under way.
 """
 
 from __future__ import annotations

@@ -44,12 +44,11 @@ class Pairing:
 class Terms:
     """The rules of an event's games, their openings, and when they are adjudicated.
 
-    ``openings`` is the number of distinct openings, which are used in turn; 0 gives each pair of games its own, or the
-    next of the ``book``. ``plies`` is the length of drawn openings. A book that is used up is used again, or with
-    ``then_drawn`` further openings are drawn. With ``own_openings``, each two players of a tournament take them in an
-    order of their own; stored tournaments of earlier versions have one order for all. With a ``handicap``, the second
-    player of a match has Black and that many stones in all games, and each game has a drawn opening of its own. Raises
-    ConfigError for values that can't be played.
+    ``openings`` is the number of distinct openings, used in turn; 0 gives each pair of games its own, or the next of
+    the ``book``. A book that is used up is used again, or with ``then_drawn`` openings of ``plies`` moves are drawn.
+    With ``own_openings`` (new tournaments), each two players take them in their own order. With a ``handicap``, the
+    second player of a match has Black and that many stones in all games, and each game has a drawn opening of its own.
+    Raises ConfigError for values that can't be played.
     """
 
     rules: Rules
@@ -155,9 +154,9 @@ class Gate:
 class Match:
     """Two players, each opening with both colours, or with handicap stones for the second one.
 
-    ``games`` may grow: the first games of a longer match are those of a shorter one; ``grown`` says that they did when
-    some were played. ``run`` counts fresh starts of the same match. ``test`` ends it before all games are played;
-    ``gate``, which has a test, says what that decides. A ``name`` makes another match of the same settings.
+    ``games`` may grow, and a longer match begins with the games of a shorter one; ``grown`` says that games were played
+    before. ``run`` counts fresh starts. ``test`` may end the match early; ``gate`` is what the test decides. A ``name``
+    makes another match of the same settings.
     """
 
     first: Player

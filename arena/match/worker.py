@@ -55,10 +55,9 @@ class BoardSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """What a worker plays. With a single board it sends a snapshot before each call of a bot. ``card`` is the only GPU
-    that it may use; empty for any. ``isolated`` players run in processes of their own: those that don't ship, and those
-    in whose calls workers died or hung. If the event ``has_started``, all players were built before: one that is killed
-    while it is built again forfeits its games."""
+    """What a worker plays. ``card`` is the only GPU that it may use; empty for any. ``isolated`` players run in
+    processes of their own: those that don't ship, and those in whose calls workers died or hung. If the event
+    ``has_started``, all players were built before: one that is killed while it is built again forfeits its games."""
 
     players: Mapping[str, Player]
     rules: Rules
@@ -122,10 +121,8 @@ class SharedState:
 
 
 def work(connection: Connection, shared: Any, spec: WorkerSpec, journal: Path, stderr: str, number: int) -> None:
-    """Run a worker; what it prints goes into the file ``stderr``, its games into its journal. It ends when it is sent
-    None, when its parent ends, or on SIGTERM.
-
-    Worker ``number`` builds that player first, so that workers that start together compile different kernels."""
+    """Run a worker until it is sent None, its parent ends, or SIGTERM; its output goes to the file ``stderr``. It
+    builds player ``number`` first, so that workers that start together compile different kernels."""
     ignore_terminal_signals()
     if os.environ.get(SAFE_PATH[0]) == SAFE_PATH[1]:
         del os.environ[SAFE_PATH[0]]  # an engine in Python looks beside its own file

@@ -412,8 +412,7 @@ def rate(results: Results | Iterable[Result], *, prior: float | None = None, bla
     P(Black wins) = sigma(strength_black - strength_white + advantage); the advantage is 0 unless it is asked for. Two
     players without it are as far apart as the Elo of their mean score. ``prior`` is the number of virtual games that
     each player draws with a phantom of strength 0: by default ``VIRTUAL_GAMES`` if some players never lost to the rest,
-    which would make them infinitely strong, else none. Raises ValueError without games, and where such players have no
-    prior.
+    which would make them infinitely strong, else none. Raises ValueError without games or such a prior.
     """
     return Ratings(results if isinstance(results, Results) else Results.of(results), prior, black_advantage)
 
