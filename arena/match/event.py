@@ -15,8 +15,8 @@ Event = Match | Tournament | Swiss
 """What they share: ``event`` is the id of its games, ``players`` are by their names in the games, ``games`` is the
 number of all games (in a Swiss tournament the maximum), ``settings`` never change. ``standings()`` is an empty counter.
 
-``pairings(played, is_known)`` are the games that can be planned after those ``played``, in the order in which they
-begin, without those whose id ``is_known``. Once all are played, another call may plan more; else the event is over.
+``pairings(played, is_known)`` are the games planned so far, given those ``played``, in the order in which they begin;
+those whose id ``is_known`` are left out. Once all are played, another call may plan more; else the event is over.
 """
 
 KINDS: dict[str, type[Any]] = {"match": Match, "tournament": Tournament, "swiss": Swiss, "ladder": Swiss}
