@@ -51,8 +51,7 @@ def guard(lifeline: int, run: Callable[[], None]) -> None:
 
 
 def _watch(lifeline: int, child: int) -> None:
-    """Reap what ends below this process, and write how the child ended (its wait status in 4 bytes), until the arena
-    closes its end of the lifeline, or is gone."""
+    """Reap processes and write the child's wait status (4 bytes) until the arena's end of the lifeline is closed."""
     read, write = os.pipe()
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write)

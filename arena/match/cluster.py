@@ -217,8 +217,7 @@ class NodePool:
         self._losses.pop(key, None)
 
     def look(self) -> None:
-        """Give up nodes that failed, and use those that have joined. Raises UserError where no node can be used, or
-        where nodes were lost over the same item again and again."""
+        """Drop failed nodes; use new ones. Raises UserError if none can be used or one item fails node after node."""
         failed, self._failed = self._failed, []  # only now: what came with the failure is no longer among their items
         for lost, error in failed:
             if self.nodes.get(lost.id) is lost:

@@ -58,8 +58,7 @@ def with_games(event: Event, games: int) -> Event:
 
 
 def continue_event(stored: Event, asked: Event) -> Event:
-    """The ``stored`` event, which has begun, as ``asked`` continues it: with more games where it has more. Raises
-    ConfigError, with what to do, where anything else would change."""
+    """``asked`` with at least the games of ``stored``, which has begun. Raises ConfigError for another event."""
     old, new = _unchanging(stored), _unchanging(asked)
     if old != new:
         more = "or take another name"

@@ -75,8 +75,7 @@ class LiveGame:
         return self.pairing.black if colour is BLACK else self.pairing.white
 
     def copy_for(self, player: str) -> Game:
-        """The bot's own copy of the game, the same object from the first move to the last. It is reset to the
-        state of the game first, so changes by the bot are lost."""
+        """The bot's own copy of the game, always the same object, reset to the game so that changes are lost."""
         copy = self.copies.get(player)
         if copy is None:
             copy = self.copies[player] = GameCopy(self.game)

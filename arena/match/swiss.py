@@ -48,8 +48,7 @@ class Swiss(OpenEvent):
         return {"ladder": self.name, "block": self.block, **self.terms.settings}
 
     def pairings(self, played: Iterable[Played] = (), is_known: IsKnown = lambda id: False) -> list[Pairing]:
-        """What is missing of the last round or, if that is complete, the next one; cut at the maximum of games. Raises
-        ConfigError when there are no openings left."""
+        """What this round lacks, or the next round; ``games`` at most. Raises ConfigError without openings."""
         rounds, round_of = defaultdict[int, list[Played]](list), self.round_finder()
         for game in played:
             if game.outcome is not None and (number := round_of(game.id)):

@@ -79,8 +79,7 @@ class Player:
         return self.bot_kind.config(**self.settings)
 
     def with_limits(self, limits: Limits) -> Player:
-        """This player with ``limits``, as if they were typed behind its name. A player with limits of its own keeps
-        them, and of a person only a clock counts."""
+        """This player with ``limits``, unless it has its own; a person gets a clock only. The name shows them."""
         if self.limits != Limits() or limits == Limits() or (self.is_person and limits.time is None):
             return self
         return replace(self, name=f"{self.name}@{limits}", limits=limits)

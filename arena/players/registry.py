@@ -115,8 +115,7 @@ class Registry:
         return name in self._entries or name.endswith(".py") or name == "checkpoint"
 
     def resolve(self, spec: str) -> Player:
-        """The player that ``spec`` names. Raises ConfigError with a suggestion for an unknown name, setting or limit,
-        and CheckpointError for a net that can't be used."""
+        """The player that ``spec`` names. Raises ConfigError with a suggestion, CheckpointError for an unusable net."""
         name = LIMITS.split(spec, maxsplit=1)[0].partition(":")[0]
         if name.endswith(".py") and name not in self._entries:
             if not Path(name).is_file():

@@ -117,8 +117,7 @@ def judge_moves(record: GameRecord, evaluations: Sequence[Evaluation]) -> list[P
 
 
 def mistakes(moves: Sequence[PlayedMove], most: int | None = 3, colour: Colour | None = None) -> list[PlayedMove]:
-    """The moves that cost the most, the worst first: of one colour, or of both. A move that the bot would have played
-    itself is none, nor one that cost less than ``MISTAKE``."""
+    """The ``most`` moves that cost the most (``is_mistake``), the worst first, of one colour or of both."""
     found = [move for move in moves if move.is_mistake and colour in (None, move.colour)]
     return sorted(found, key=lambda move: -move.loss)[:most]
 

@@ -300,8 +300,7 @@ class Store:
     # --- Events and players ---
 
     def add_event(self, event: StoredEvent) -> None:
-        """Store an event. One that is there with the same settings takes the new plan, so that it can be resumed;
-        raises StoreError when its settings are others."""
+        """Store an event, or the new plan of a stored one. Raises StoreError if that one has other settings."""
         settings = msgspec.json.encode(event.settings, order="sorted").decode()
         insert = "INSERT INTO events VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET plan = excluded.plan"
         with self._transaction():
