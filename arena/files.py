@@ -27,8 +27,7 @@ def write(path: Path, content: str | bytes, *, error: type[UserError] = StoreErr
 
 
 def write_unsynced(path: Path, text: str) -> None:
-    """Write a file aside, then rename it, without waiting for the disk: of many files, no half one is left. Raises
-    OSError."""
+    """Write a file aside and rename it, so that none is half written; it isn't synced to disk. Raises OSError."""
     aside = path.with_name(f"{path.name}.part")
     try:
         aside.write_text(text, encoding="utf-8")
@@ -119,9 +118,8 @@ def make_private(folder: Path) -> None:
 
 
 def lock(path: Path, waits: bool = False) -> IO[bytes]:
-    """Lock a file and return it open; the lock ends when it is closed, or with the process. Missing folders are made.
-    Raises BlockingIOError when another process has the lock, unless it ``waits``; other OSErrors when the file can't be
-    locked."""
+    """Lock a file, whose folders are made, and return it open; closing it or ending the process releases the lock.
+    Raises BlockingIOError if another process has the lock and ``waits`` is False; other OSErrors on failure."""
     make_private(path.parent)
     file = open_regular(path, os.O_RDWR | os.O_CREAT)
     lock_file(file, waits)

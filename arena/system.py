@@ -19,8 +19,7 @@ START_PAUSES = (0.0, 0.1, 0.3, 1.0)  # seconds before a process that was killed 
 
 
 def cores(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
-    """The number of processors that this process may use: its affinity, or less if it or its container has a CPU quota
-    (Linux control groups, version 2)."""
+    """The number of processors for this process: its affinity, or less by a CPU quota (Linux control groups, v2)."""
     least = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     with suppress(OSError):
         place = groups / own.read_text().rpartition("0::")[2].strip("/\n")
@@ -32,8 +31,7 @@ def cores(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cg
 
 
 def allow_open_files(needed: int) -> int:
-    """Raise the limit of open files so that ``needed`` more can be opened, as far as the hard limit allows; returns how
-    many more can be opened."""
+    """Raise the limit of open files by ``needed``, as far as allowed; returns how many more can be opened."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = len(os.listdir("/dev/fd"))
     most = max(soft, hard) if hard != resource.RLIM_INFINITY else max(soft, used + needed)
@@ -44,8 +42,7 @@ def allow_open_files(needed: int) -> int:
 
 
 def retry_killed(start: Callable[[], T]) -> T:
-    """Start a process; one that something kills as it starts is started again, after growing pauses. Raises BotKilled
-    when that doesn't help."""
+    """Start a process, again after growing pauses if it is killed as it starts. Raises BotKilled in the end."""
     for pause in START_PAUSES:
         with suppress(BotKilled):
             return start()
@@ -84,5 +81,4 @@ class RunningClock:
             return now - self._stood
 
 
-running_clock = RunningClock()
-"""The clock of this process."""
+running_clock = RunningClock()  # of this process

@@ -332,8 +332,8 @@ def ratings_written(
             store.check_place()
             if store.count():
                 try:
-                    write_elo_csv(store, ratings, state.standings, anchors or {})
+                    write_elo_csv(store, ratings, anchors or {})
                 except ConfigError as error:
                     console.print_line(f"{error}. {ratings} has the ratings without anchors.")
-                    write_elo_csv(store, ratings, state.standings)
+                    write_elo_csv(store, ratings)
     console.print_line(f"Games in {store.path}, ratings in {ratings} (arena elo).")

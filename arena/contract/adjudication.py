@@ -35,11 +35,9 @@ class Adjudication:
         return cls(**read_settings(given, {item.name: item for item in fields(cls)}, "--adjudicate", "rule"))
 
     def verdict(self, win_rates: Sequence[float | None], first: Colour) -> tuple[Colour, str] | None:
-        """The side that loses by these rules, if any, and the reason, with ``{}`` for its name.
-
-        ``win_rates`` has one for each move so far, of the side that made it, None where it reported none; ``first``
-        made the first. When both sides report a win rate below ``resign``, neither loses.
-        """
+        """The side that loses by these rules, if any, and the reason, with ``{}`` for its name. ``win_rates`` has one
+        for each move, of the side that made it, or None; ``first`` made the first. If both sides report a win rate
+        below ``resign``, neither loses."""
         lately = {first: win_rates[0::2][-self.turns :], first.opponent: win_rates[1::2][-self.turns :]}
         reported = {colour: [rate for rate in rates if rate is not None] for colour, rates in lately.items()}
         full = {colour: rates for colour, rates in reported.items() if len(rates) == self.turns}

@@ -81,8 +81,7 @@ class Bot(ABC):
     other games are played at the same time.
     """
 
-    startup: float = 60.0
-    """Seconds that ``prepare`` may take."""
+    startup: float = 60.0  # seconds that ``prepare`` may take
 
     def prepare(self, game: Game, limits: Limits) -> None:  # noqa: B027 (most bots are always ready)
         """Prepare for this game, for example by starting a process. Called before ``choose``, while no clock runs.
@@ -109,13 +108,11 @@ class Bot(ABC):
         return [self.analyse(game, limits) for game in games]
 
     def overview(self, game: Game) -> Decision | None:
-        """The result of ``analyse`` for the whole position: the best move, its win rate, visits and ownership. None for
-        a game that wasn't analysed."""
+        """The best move by ``analyse``, with win rate, visits and ownership; None for a game not analysed."""
         return None
 
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
-        """The net's evaluation of each position, all of one size, under one of the 8 symmetries; empty for kinds
-        without the head policy."""
+        """The net's evaluation of positions of one size under one of the 8 symmetries; empty without a policy head."""
         return []
 
     def overrides(self, method: str) -> bool:

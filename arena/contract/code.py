@@ -87,8 +87,7 @@ def digest_of(paths: list[Path]) -> str:
 
 
 def with_imported(file: Path) -> list[Path]:
-    """A Python file, then the files of its own folder that it imports, directly or through others. Of a package in
-    that folder all files are included."""
+    """A Python file, then what it imports, directly or not, from its own folder: modules, and packages as a whole."""
     found, unread = {file}, [file]
     while unread:
         for name in _imported(unread.pop()):
@@ -102,8 +101,7 @@ def with_imported(file: Path) -> list[Path]:
 
 
 def _imported(path: Path) -> Iterator[str]:
-    """The modules that a file imports, by their dotted names as seen from its folder; none of one that can't be
-    read."""
+    """The modules that a file imports, by their dotted names as seen from its folder; none if it can't be read."""
     with suppress(OSError, SyntaxError, ValueError):
         for each in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(each, ast.ImportFrom) and each.level:

@@ -5,8 +5,7 @@ arena has. It writes there how the process ended. When the lifeline is closed, t
 Linux it inherits every orphan of its descendants (PR_SET_CHILD_SUBREAPER), so one that left its session and cleared its
 environment is found, too. Elsewhere only the process group is.
 
-Run as a script, ``guard.py LIFELINE PROGRAM ARGUMENT...`` guards an engine. It imports nothing of ours, so that it
-starts at once.
+As a script, ``guard.py LIFELINE PROGRAM ARGUMENT...`` guards an engine. It imports nothing of ours, to start at once.
 """
 
 import ctypes
@@ -25,8 +24,7 @@ IS_LINUX = sys.platform == "linux"
 
 
 def guard(lifeline: int, run: Callable[[], None]) -> None:
-    """Fork: the child runs ``run`` in a session of its own and exits; this process is its guardian and never
-    returns."""
+    """Fork: the child calls ``run`` in a session of its own and exits; this process guards it and never returns."""
     if IS_LINUX:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -53,8 +51,7 @@ def guard(lifeline: int, run: Callable[[], None]) -> None:
 
 
 def _watch(lifeline: int, child: int) -> None:
-    """Reap what ends below this process, and write how the child ended (its wait status in 4 bytes), until the arena
-    closes its end of the lifeline, or is gone."""
+    """Reap processes and write the child's wait status (4 bytes) until the arena's end of the lifeline is closed."""
     read, write = os.pipe()
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write)
@@ -78,8 +75,8 @@ def _reap() -> list[tuple[int, int]]:
 
 
 def _end_children(group: int) -> None:
-    """End the process group and all children of this process, as whose children theirs end up: SIGTERM, then SIGKILL,
-    until there are none."""
+    """End the group and this process's children, which orphans of theirs become: SIGTERM, then SIGKILL until none is
+    left."""
     until, number = monotonic() + END_SECONDS, signal.SIGTERM
     signalled = set[int]()
     while True:

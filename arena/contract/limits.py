@@ -153,8 +153,7 @@ class Limits:
     def allowed_for(self, boards: int) -> float:
         """Seconds that one call may take when it decides a move on each of ``boards`` boards.
 
-        Each board adds its own ``seconds`` and ``lag``. The rest of the deadline is added only once, so that a bot that
-        hangs is noticed as soon as on a single board.
+        Each board adds its ``seconds`` and ``lag``; the rest of the deadline counts once, as on a single board.
         """
         if self.time is not None:
             return inf if self.deadline is None else self.deadline
@@ -163,8 +162,7 @@ class Limits:
         return deadline if self.seconds is None or self.lag is None else min(deadline, boards * (each + self.lag))
 
     def at(self, clock: Clock, size: int, played: int, spent: float = 0.0) -> Limits:
-        """These limits for the next move by this clock, after ``played`` moves on a board of this size. ``spent``
-        seconds were already used for the move."""
+        """These limits for the next move, after ``played`` moves by this clock and ``spent`` seconds of the move."""
         allowed = max(0.001, min(self.allowed, clock.available + clock.allowance) - spent)
         left = replace(clock.left, seconds=max(0.0, clock.left.seconds - spent))
         return replace(self, seconds=min(clock.share(size, played), allowed), deadline=allowed, left=left)

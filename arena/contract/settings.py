@@ -55,8 +55,7 @@ def setting(
 def read_settings(
     given: Mapping[str, Any], known: Mapping[str, Field[Any]], where: str, what: str = "setting"
 ) -> dict[str, Any]:
-    """Convert values from TOML or from text to the types of their fields. Raises ConfigError, beginning with ``where``,
-    for an unknown name and for a value of the wrong type or out of range."""
+    """Convert values to the types of their fields. Raises ConfigError, beginning with ``where``, for a wrong one."""
     for name in given:
         if name not in known:
             listed = f"; there are {', '.join(known) or 'none'}"

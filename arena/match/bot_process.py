@@ -1,7 +1,7 @@
 """Bots that don't ship, such as Python files, in a process of their own: positions go in, decisions come out.
 
 Such a bot shares no memory with its opponents and the games: what it breaks, patches, leaks or leaves running affects
-only itself. A worker has a ``BotStarter``, forked while the worker is small, which forks a process for each bot.
+only itself. Each worker has a ``BotStarter``, which forks a process for each bot.
 """
 
 from __future__ import annotations
@@ -43,40 +43,21 @@ BUILD_SECONDS = 300.0  # that a bot has to be built, or to compile
 LAST_WORDS = 4000  # characters of what it printed that belong to a fault
 LONGEST_ANSWER = 1 << 28  # bytes
 LONGEST_OUTPUT = 1 << 24  # bytes of what it printed: then the file is emptied
-CHOOSE, CHOOSE_ALL, PREPARE, ANALYSE = range(4)  # what is asked
 
 _Decision = tuple[int | None, float | None, float | None, int | None, bytes | None]
 """A decision on its way: the move, what was reported of it (``MoveReport``), and ownership as 32-bit floats."""
 
 
-class _Ready(msgspec.Struct, tag=True, array_like=True):
-    overrides: list[str]
-    startup: float
+class _Answer(msgspec.Struct, array_like=True):
+    """A message from a bot's process: one of these fields is set."""
+
+    ready: tuple[list[str], float] | None = None  # the methods that it overrides, and its ``startup``
+    decisions: list[_Decision] | None = None
+    candidates: list[tuple[int, int, float, tuple[int, ...]]] | None = None  # moves, visits, win rates, lines
+    fault: tuple[str, str, str] | None = None  # the class of an error of ours, its text, a traceback
+    compiling: bool | None = None  # compiling a kernel begins (True) or ends
 
 
-class _Decisions(msgspec.Struct, tag=True, array_like=True):
-    decisions: list[_Decision]
-
-
-class _Candidates(msgspec.Struct, tag=True, array_like=True):
-    """Of an analysis: moves, visits, win rates and lines, the best first."""
-
-    candidates: list[tuple[int, int, float, tuple[int, ...]]]
-
-
-class _Fault(msgspec.Struct, tag=True, array_like=True):
-    kind: str  # of our own errors
-    text: str
-    details: str
-
-
-class _Compiling(msgspec.Struct, tag=True, array_like=True):
-    """A kernel is being compiled, or no longer."""
-
-    begins: bool
-
-
-_Answer = _Ready | _Decisions | _Candidates | _Fault | _Compiling
 _encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Answer)
 
 
@@ -84,7 +65,7 @@ _encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Answer)
 
 
 class BotStarter:
-    """Forks the processes of bots. It is one itself, forked from a worker that has one thread and no net yet."""
+    """A process that forks the processes of bots. It is forked itself while the worker has one thread and no net."""
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair()
@@ -121,8 +102,7 @@ class BotProcess(Bot):
         now: Callable[[], float] = monotonic,
         may_be_killed: bool = False,
     ):
-        """Raises UserError when the bot can't be built. If it ``may_be_killed`` meanwhile, as by somebody outside,
-        ``prepare`` tries again."""
+        """Raises UserError when the bot can't be built. If it ``may_be_killed`` meanwhile, ``prepare`` tries again."""
         self._starter, self._player, self._stderr, self._now = starter, player, stderr, now
         self._poll = select.poll()
         self._connection: Connection | None = None
@@ -140,26 +120,26 @@ class BotProcess(Bot):
         """Have the bot make a first decision, without the time in which kernels are compiled. A fault is ignored: it
         is charged in a game, and this isn't one. Raises the UserError of a bot that can't play."""
         with suppress(BotFault):
-            self._decide(CHOOSE_ALL, [Game(rules)], Limits(simulations=2), seconds)
+            self._decide("choose_all", [Game(rules)], Limits(simulations=2), seconds)
 
     def prepare(self, game: Game, limits: Limits) -> None:
         if self._connection is None:
             self._start(max(self.startup, Bot.startup))
         if "prepare" in self._overrides:
-            self._decide(PREPARE, [game], limits, self.startup)
+            self._decide("prepare", [game], limits, self.startup)
 
     def choose(self, game: Game, limits: Limits) -> Decision:
-        (decision,) = self._decide(CHOOSE, [game], limits, limits.allowed)
+        (decision,) = self._decide("choose", [game], limits, limits.allowed)
         return decision
 
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
-        return self._decide(CHOOSE_ALL, games, limits, limits.allowed_for(len(games)))
+        return self._decide("choose_all", games, limits, limits.allowed_for(len(games)))
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-        answer = self._ask(ANALYSE, [game], limits, limits.allowed)
-        if not isinstance(answer, _Candidates):
-            raise self._gone(BotFault(f"its process sent {type(answer).__name__} instead of an analysis"))
-        return [Candidate(*each) for each in answer.candidates]
+        candidates = self._ask("analyse", [game], limits, limits.allowed).candidates
+        if candidates is None:
+            raise self._gone(BotFault("its process sent something else instead of an analysis"))
+        return [Candidate(*each) for each in candidates]
 
     def close(self) -> None:
         if self._connection is not None:
@@ -182,24 +162,24 @@ class BotProcess(Bot):
         self._count = 0
         self._limits: Limits | None = None
         try:
-            answer = self._receive(seconds)
+            ready = self._receive(seconds).ready
+            if ready is None:
+                raise BotFault("its process sent something else instead of starting")
         except ArenaError:
             self._stop()
             raise
-        if not isinstance(answer, _Ready):
-            raise self._gone(BotFault(f"its process sent {type(answer).__name__} instead of starting"))
-        self._overrides, self.startup = frozenset(answer.overrides), answer.startup
+        self._overrides, self.startup = frozenset(ready[0]), ready[1]
 
-    def _decide(self, method: int, games: Sequence[Game], limits: Limits, seconds: float) -> list[Decision]:
-        answer = self._ask(method, games, limits, seconds)
-        if not isinstance(answer, _Decisions):
-            raise self._gone(BotFault(f"its process sent {type(answer).__name__} instead of its decisions"))
+    def _decide(self, method: str, games: Sequence[Game], limits: Limits, seconds: float) -> list[Decision]:
+        decisions = self._ask(method, games, limits, seconds).decisions
+        if decisions is None:
+            raise self._gone(BotFault("its process sent something else instead of its decisions"))
         return [
             Decision(move, rate, visits, None if owned is None else np.frombuffer(owned, np.float32), score)
-            for move, rate, score, visits, owned in answer.decisions
+            for move, rate, score, visits, owned in decisions
         ]
 
-    def _ask(self, method: int, games: Sequence[Game], limits: Limits, seconds: float) -> _Answer:
+    def _ask(self, method: str, games: Sequence[Game], limits: Limits, seconds: float) -> _Answer:
         """Raises BotFault, BotTimeout, BotKilled, and what the bot raised."""
         if self._connection is None:
             self._start(max(self.startup, Bot.startup))
@@ -250,11 +230,16 @@ class BotProcess(Bot):
                 raise self._gone(self._death()) from None
             except msgspec.MsgspecError as error:
                 raise self._gone(BotFault(f"its process sent what can't be read: {error}")) from None
-            if isinstance(answer, _Fault):
-                raise _fault_of(answer)
-            if not isinstance(answer, _Compiling):
+            if answer.fault is not None:
+                name, text, details = answer.fault
+                kind: Any = getattr(arena, name, None)
+                is_ours = isinstance(kind, type) and issubclass(kind, ArenaError)
+                fault: ArenaError = (kind if is_ours else BotFault)(text)
+                fault.add_note(details)
+                raise fault
+            if answer.compiling is None:
                 return answer
-            if answer.begins:
+            if answer.compiling:
                 left, deadline = deadline - self._now(), self._now() + BUILD_SECONDS
             else:
                 deadline = self._now() + left
@@ -282,14 +267,6 @@ class BotProcess(Bot):
             self._connection.close()
             self._lifeline.close()
             self._connection = None
-
-
-def _fault_of(answer: _Fault) -> ArenaError:
-    kind: Any = getattr(arena, answer.kind, None)
-    is_ours = isinstance(kind, type) and issubclass(kind, ArenaError)
-    fault: ArenaError = (kind if is_ours else BotFault)(answer.text)
-    fault.add_note(answer.details)
-    return fault
 
 
 def exit_words(code: int) -> str:
@@ -346,22 +323,21 @@ def _serve(connection: Connection, player: Player) -> None:
     @contextmanager
     def compiling() -> Iterator[None]:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # such as a bot's own alarm
-        send(_Compiling(True))
+        send(_Answer(compiling=True))
         try:
             yield
         finally:
-            send(_Compiling(False))
+            send(_Answer(compiling=False))
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     try:
         bot = player.build()
     except UserError as error:
-        return send(_Fault(type(error).__name__, str(error), ""))
+        return send(_Answer(fault=(type(error).__name__, str(error), "")))
     except Exception as error:
         words = f"{player.name} can't be built: {describe_error(error)}"
-        return send(_Fault("UserError", words, traceback.format_exc()))
-    overrides = [method for method in ("prepare", "choose_all") if bot.overrides(method)]
-    send(_Ready(overrides, float(bot.startup)))
+        return send(_Answer(fault=("UserError", words, traceback.format_exc())))
+    send(_Answer(ready=([name for name in ("prepare", "choose_all") if bot.overrides(name)], float(bot.startup))))
     try:
         with while_compiling(compiling):
             _answer_requests(connection, bot, send)
@@ -387,23 +363,17 @@ def _answer_requests(connection: Connection, bot: Bot, send: Callable[[_Answer],
             for move in moves:
                 game.play(move)
             copies.append(copy.update())
-        size, decisions = copies[0].rules.size, list[Decision]()
         try:
-            if method == PREPARE:
-                bot.prepare(copies[0], limits)
-            elif method == CHOOSE:
-                decisions = [bot.choose(copies[0], limits)]
-            elif method == CHOOSE_ALL:
-                decisions = bot.choose_all(copies, limits)
-            answer: _Answer = _Decisions([_encode(decision, size) for decision in decisions])
-            if method == ANALYSE:
-                found = bot.analyse(copies[0], limits)
-                answer = _Candidates(
-                    [(int(c.move), int(c.visits), float(c.win_rate), (*map(int, c.line),)) for c in found]
-                )
+            found = getattr(bot, method)(copies if method == "choose_all" else copies[0], limits)
+            if method == "analyse":
+                lines = [(int(c.move), int(c.visits), float(c.win_rate), (*map(int, c.line),)) for c in found]
+                answer = _Answer(candidates=lines)
+            else:
+                decisions = found if method == "choose_all" else [found] if method == "choose" else ()
+                answer = _Answer(decisions=[_encode(decision, copies[0].rules.size) for decision in decisions])
         except Exception as error:
             kind = type(error).__name__ if isinstance(error, (BotFault, UserError)) else "BotFault"
-            answer = _Fault(kind, describe_error(error), traceback.format_exc())
+            answer = _Answer(fault=(kind, describe_error(error), traceback.format_exc()))
         send(answer)
 
 

@@ -1,9 +1,8 @@
 """A cluster: a crew on each node of a Ray cluster.
 
 On each node one actor owns a ``Crew`` and streams back what it plays, so a bot's death is judged as on one machine. A
-node that is lost gives its unfinished games to others, which continue them from what it last reported, and nodes that
-come are used. Nets and bots of one file travel
-by their content. Needs ``pip install 'arena[cluster]'``.
+node that is lost gives its unfinished games to others, which continue them from what it last reported. Nodes that join
+are used. Nets, and bots in one file, are copied to the nodes. Needs ``pip install 'arena[cluster]'``.
 """
 
 from __future__ import annotations
@@ -218,8 +217,7 @@ class NodePool:
         self._losses.pop(key, None)
 
     def look(self) -> None:
-        """Give up nodes that failed, and use those that have joined. Raises UserError where no node can be used, or
-        where nodes were lost over the same item again and again."""
+        """Drop failed nodes; use new ones. Raises UserError if none can be used or one item fails node after node."""
         failed, self._failed = self._failed, []  # only now: what came with the failure is no longer among their items
         for lost, error in failed:
             if self.nodes.get(lost.id) is lost:
@@ -364,8 +362,7 @@ class Cluster(NodePool):
         self._kept = monotonic()
 
     def _assign_games(self) -> None:
-        """Start the crews of nodes that are ready, and keep every node supplied: with a game for each board, and with
-        what it plays in the next moment."""
+        """Start crews on ready nodes; send each a game for every board, and games for the next ``AHEAD`` seconds."""
         playing = {node for node in self.tasks.values() if node.is_ready}
         left = self.most - sum(node.slots for node in playing)
         for node in self.nodes.values():

@@ -32,9 +32,7 @@ from arena.players.player import Player
 from arena.system import allow_open_files
 
 STARTUP = 300.0  # seconds that a worker may take to build its players, compiling included
-OVERDUE_SECONDS = (
-    2.0  # seconds beyond its deadline until a call counts as hanging, and for a worker to end when told to
-)
+OVERDUE_SECONDS = 2.0  # seconds after its deadline until a call counts as hanging; for a worker to end when told to
 MAX_FAILED_STARTS = 3  # workers in a row that may die while they start, before any has started
 MAX_KILLED_STARTS = 100  # the same once one has started: something kills them from outside
 FIRST_BOARDS = 8  # games of a worker at first, one more for each that it has finished: early pairs are soon complete
@@ -51,10 +49,9 @@ ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # signals that end a c
 class Update:
     """What happened since the last one: games that are over, and boards of games under way.
 
-    ``nodes`` are the machines of a cluster with their games per second so far; None on this machine alone. ``news`` are
-    lines about them for the user. The runner's records are durable; ``resumed`` ones were played by an earlier run, and
-    ``waiting`` finished games can't be stored yet, because another program holds the results. ``games`` are those under
-    way on a node of a cluster, as they stand.
+    ``nodes`` are a cluster's machines with their games per second; None without one. ``news`` are lines for the user.
+    The runner's records are durable; ``resumed`` ones are of an earlier run, and ``waiting`` counts finished games that
+    another program keeps from being stored. ``games`` are those under way on a node of a cluster.
     """
 
     records: Sequence[Played] = ()
@@ -127,8 +124,7 @@ class Crew:
     """Worker processes that play games between the same bots by the same rules. A ``Cluster`` has the same methods.
 
     A worker that dies or hangs is replaced, and its games go on from their last moves. The bot that was called then
-    gets a process of its own in all further workers: there a death or a hang is its own fault in its own game, as it is
-    for bots that don't ship.
+    gets a process of its own in all further workers, as bots that don't ship have: there it is charged itself.
     """
 
     def __init__(
@@ -160,10 +156,8 @@ class Crew:
         """Raises UserError if the limit of open files is too low for this many workers, or that of memory for any."""
         memory, _ = resource.getrlimit(resource.RLIMIT_AS)
         if memory != resource.RLIM_INFINITY and memory < LEAST_MEMORY:  # what starts the workers would hang
-            kilobytes = memory >> 10, LEAST_MEMORY >> 10
-            raise UserError(
-                "workers need more memory than the limit of {} kB; raise it (ulimit -v {})".format(*kilobytes)
-            )
+            limit, least = memory >> 10, LEAST_MEMORY >> 10
+            raise UserError(f"workers need more memory than the limit of {limit} kB; raise it (ulimit -v {least})")
         needed = self.most * FILES_PER_WORKER + OTHER_FILES
         if (allowed := allow_open_files(needed)) < needed:
             most = max(1, (allowed - OTHER_FILES) // FILES_PER_WORKER)
@@ -275,8 +269,7 @@ class Crew:
                 with delay_signals():  # else a process could be started, and not known
                     journal = self._journals.create(self._started, self._spec.boards)
                     spec = replace(self._spec, card=card, has_started=self._has_started)
-                    folder = Path(self._folder.name)
-                    worker = WorkerProcess(spec, self._started, folder, journal)
+                    worker = WorkerProcess(spec, self._started, Path(self._folder.name), journal)
                     self._workers.append(worker)
             except (EOFError, ConnectionError):
                 self._note_failed_start("workers can't be started: what starts them is killed again and again")

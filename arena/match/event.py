@@ -12,13 +12,11 @@ from arena.match.schedule import Match, Style, Tournament
 from arena.match.swiss import Swiss
 
 Event = Match | Tournament | Swiss
-"""What they share: ``event`` is the id that its games are stored under, ``players`` are by the names that the games
-carry, ``games`` is the number of games in all (of a Swiss tournament, the maximum), and ``settings`` never change in an
-event of this name. ``standings()`` is an empty counter for its games.
+"""What they share: ``event`` is the id of its games, ``players`` are by their names in the games, ``games`` is the
+number of all games (in a Swiss tournament the maximum), ``settings`` never change. ``standings()`` is an empty counter.
 
-``pairings(played, is_known)`` are the games that can be planned now, in the order in which they begin, whether they
-were played or not; ``played`` are the event's games so far. When all planned games are among them, another call may
-plan more; the event is over when it doesn't. Games whose id ``is_known`` are left out, and their openings aren't drawn.
+``pairings(played, is_known)`` are the games planned so far, given those ``played``, in the order in which they begin;
+those whose id ``is_known`` are left out. Once all are played, another call may plan more; else the event is over.
 """
 
 KINDS: dict[str, type[Any]] = {"match": Match, "tournament": Tournament, "swiss": Swiss, "ladder": Swiss}
@@ -36,8 +34,7 @@ def event_to_json(event: Event) -> str:
 
 
 def event_from_json(text: str) -> Event:
-    """The event that ``event_to_json`` wrote. The text doesn't say where its players' code is: they can't be built.
-    Raises ConfigError for any other text."""
+    """The event that ``event_to_json`` wrote; its players can't be built. Raises ConfigError for any other text."""
     try:
         stored = msgspec.json.decode(text)
         data = stored["event"]
@@ -51,8 +48,7 @@ def event_from_json(text: str) -> Event:
 
 
 def games_asked(event: Event) -> int:
-    """The number that ``-n`` sets: all games of a match, the most of a Swiss tournament, those of each two in
-    another."""
+    """The number that ``-n`` sets: of all games; in a round robin or gauntlet, of the games of each two players."""
     return event.games_each if isinstance(event, Tournament) else event.games
 
 
@@ -62,8 +58,7 @@ def with_games(event: Event, games: int) -> Event:
 
 
 def continue_event(stored: Event, asked: Event) -> Event:
-    """The ``stored`` event, which has begun, as ``asked`` continues it: with more games where it has more. Raises
-    ConfigError, with what to do, where anything else would change."""
+    """``asked`` with at least the games of ``stored``, which has begun. Raises ConfigError for another event."""
     old, new = _unchanging(stored), _unchanging(asked)
     if old != new:
         more = "or take another name"

@@ -1,5 +1,4 @@
-"""Games between bots, many boards at once: whose turn it is, what a turn costs, faults and adjudications that become
-results."""
+"""Plays games between bots on many boards at once: turns, clocks, faults and adjudications."""
 
 from __future__ import annotations
 
@@ -22,10 +21,7 @@ from arena.go.game import Ending, Game, GameCopy, Outcome, Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.match.schedule import Pairing
 
-DEATHS = 3
-"""How often a bot may be ended by a signal at one position before it forfeits. Until then it is built again and asked
-again there: nobody gains by dying."""
-
+DEATHS = 3  # at one position, by a signal, until a bot forfeits; before, it is built again and asked again
 ROUNDING = 1e-3  # how far beyond [0, 1] a win rate may be, and ownership beyond [-1, 1], before it counts as none
 LATE = 1.2  # times its limit from which a move counts as late
 LONG = 1.0  # seconds of a game from which the time of each move is kept though no bot reported anything
@@ -36,10 +32,9 @@ class LiveGame:
     """A game under way between two named players.
 
     ``clocks`` are of the sides that play on one; ``late`` counts moves that took ``LATE`` times their limit. ``facts``
-    has one for each move; ``ownership`` is the last that a bot reported: size² int8, in per cent, positive for Black.
-    ``adjudged`` is whom an adjudication gave the game to, played on or not. ``deaths`` counts how often a bot was ended
-    by a signal at the present position, and ``spent`` are the seconds that it had thought there. ``copies`` are the
-    bots' own, by their names. ``continued`` and ``restarted`` are those of a record.
+    has one entry for each move; ``ownership`` is the last one reported: size² int8, in per cent, positive for Black.
+    ``adjudged`` is the winner by adjudication, even if the game is played on. ``deaths`` and ``spent`` count how often
+    a signal ended the bot at this position, and its seconds there. ``copies`` are the bots' own games, by name.
     """
 
     pairing: Pairing
@@ -80,8 +75,7 @@ class LiveGame:
         return self.pairing.black if colour is BLACK else self.pairing.white
 
     def copy_for(self, player: str) -> Game:
-        """The bot's own copy of the game, the same object from the first move to the last. It is reset to the
-        state of the game first, so changes by the bot are lost."""
+        """The bot's own copy of the game, always the same object, reset to the game so that changes are lost."""
         copy = self.copies.get(player)
         if copy is None:
             copy = self.copies[player] = GameCopy(self.game)
@@ -134,16 +128,14 @@ class _Player:
 
 
 class GameLoop:
-    """Two or more bots and the games that they play, by one set of rules; each bot has its own limits.
+    """Bots and the games that they play, by one set of rules; each bot has its own limits.
 
-    A bot with a ``choose_all`` of its own, and without a clock, is given several boards in a call: one at first, then
-    twice as many for as long as a call takes a quarter of what it may at most. So all the moves of a slow bot don't
-    take longer than one may. A call that does is made again for each board alone, where a slow game is late.
+    A bot with a ``choose_all`` and without a clock gets several boards in a call: one at first, and twice as many after
+    each call that took at most a quarter of its time. A call that fails or is late is repeated board by board, so that
+    one game is to blame. A bot that a signal ends is asked again, up to ``DEATHS`` times, and its time is charged.
 
-    A bot that is ended by a signal is asked again where it was, up to ``DEATHS`` times; what it had thought is charged.
-
-    ``on_call`` is called before every call of a bot, so that a watchdog can tell who hangs, with the player, the games
-    and the seconds that it may take; ``on_move`` after every move and resignation.
+    ``on_call`` is called before each call of a bot, with the player, the games and the seconds allowed, so that a
+    watchdog knows who hangs; ``on_move`` after each move and resignation.
     """
 
     def __init__(
@@ -257,8 +249,7 @@ class GameLoop:
                 _forfeit(live, fault)
 
     def _charge(self, live: LiveGame, seconds: float, fault: Exception | None = None) -> bool:
-        """Charge a call, and return whether its move is still in time. A late move forfeits the game on time, even
-        if the call also had a ``fault``."""
+        """Charge a call; returns whether it was in time. A late one forfeits on time, even if it had a ``fault``."""
         colour = live.game.to_play
         live.seconds[colour] += seconds
         live.spent += seconds

@@ -1,7 +1,6 @@
 """Journals: the moves of games under way, in files that outlive the processes that play them.
 
-Each worker maps a file of its own. What it has written there is kept when it is killed, or the whole command; a game is
-then continued from its last move.
+Each worker maps a file of its own into memory. If the worker or the command is killed, the file keeps every move.
 """
 
 from __future__ import annotations
@@ -58,17 +57,11 @@ class JournalGame(NamedTuple):
     restarted: int = 0
 
 
-class GameKeys:
-    """Identifies games in journals: 16 bytes for an id, an opening, a seed, the rules and the players' identities."""
-
-    def __init__(self, players: Mapping[str, Player], rules: Rules):
-        self._identities = {name: player.identity for name, player in players.items()}
-        self._rules = rules.to_json()
-
-    def __call__(self, pairing: Pairing) -> bytes:
-        players = self._identities.get(pairing.black), self._identities.get(pairing.white)
-        text = repr((pairing.id, pairing.seed, tuple(map(int, pairing.opening)), self._rules, players))
-        return blake2b(text.encode(), digest_size=16).digest()
+def game_key(pairing: Pairing, players: Mapping[str, Player], rules: Rules) -> bytes:
+    """16 bytes that identify a game by its id, opening, seed, rules and players' identities."""
+    identities = tuple(players[name].identity if name in players else None for name in (pairing.black, pairing.white))
+    text = repr((pairing.id, pairing.seed, tuple(map(int, pairing.opening)), rules.to_json(), identities))
+    return blake2b(text.encode(), digest_size=16).digest()
 
 
 # --- One file ---
@@ -176,10 +169,13 @@ class Journals:
     """The journals of an event's games, in a folder of its own: one a worker, and one of workers that are gone."""
 
     def __init__(self, folder: Path, players: Mapping[str, Player], rules: Rules):
-        self.folder, self.key, self._rules = folder, GameKeys(players, rules), rules
+        self.folder, self._players, self._rules = folder, players, rules
         self.news: list[str] = []  # lines about journals that can't be used, which the reader removes
         self._is_complete = folder.is_dir()  # whether the folder has all games that were begun
         self._games: dict[bytes, JournalGame] = {}
+
+    def key(self, pairing: Pairing) -> bytes:
+        return game_key(pairing, self._players, self._rules)
 
     def load(self) -> None:
         """Read the games of earlier runs. Raises StoreError."""

@@ -25,19 +25,35 @@ TRIES = 1001  # draws one after the other without a new opening, until openings 
 
 
 def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Opening, ...]:
-    """``count`` openings of ``plies`` moves, none the same as another under the 8 symmetries; when there are no more of
-    that length, they get longer by 2. The first of more are those of fewer.
+    """``count`` openings of ``plies`` moves, distinct under the 8 symmetries; when there are no more of that length,
+    they get longer by 2. A larger count begins with the same openings.
 
-    Every move is a random legal point on the third line or higher (lower on boards below 9x9, where that leaves hardly
-    any) that neighbours no stone: nothing is in danger when the bots take over, and what an opening is worth to Black
-    cancels over the two colours. Raises ConfigError when there are not that many.
+    Every move is a random point on the third line or higher (lower on boards below 9x9) that neighbours no stone, so
+    that nothing is in danger when the bots take over. Raises ConfigError when there are fewer.
     """
     return tuple(draw_opening(rules, number, plies, seed) for number in range(count))
 
 
 def draw_opening(rules: Rules, number: int, plies: int, seed: int, stones: Opening = ()) -> Opening:
-    """The opening of this number, from 0, of those that ``draw_openings`` returns, or around handicap ``stones``."""
-    return _drawing(rules, plies, seed, stones)[number] if plies else ()
+    """The opening of this number, from 0, of those that ``draw_openings`` returns, or around handicap ``stones``.
+    Thread-safe. Raises ConfigError when there are not that many."""
+    if not plies:
+        return ()
+    drawn, more, lock = _drawing(rules, plies, seed, stones)
+    with lock:
+        drawn += islice(more, max(0, number + 1 - len(drawn)))
+    if number < len(drawn):
+        return drawn[number]
+    raise ConfigError(
+        f"there are only about {len(drawn)} different openings of {plies} plies or more on {rules.size}x{rules.size}; "
+        f"use fewer games, or --openings {max(1, len(drawn) // 2)} to use them in turn"
+    )
+
+
+@lru_cache(maxsize=8)  # an event needs the same openings each time it lists its games
+def _drawing(rules: Rules, plies: int, seed: int, stones: Opening) -> tuple[list[Opening], Iterator[Opening], Lock]:
+    """The openings drawn so far, an iterator that draws more, and the lock to hold meanwhile."""
+    return [], _draw(rules, plies, seed, stones), Lock()
 
 
 @lru_cache(maxsize=8)
@@ -50,35 +66,10 @@ def count_openings(rules: Rules, most: int, plies: int, seed: int) -> int:
     return max(1, number)
 
 
-class _Drawing:
-    """Openings that were drawn, and how to draw more."""
-
-    def __init__(self, rules: Rules, plies: int, seed: int, stones: Opening):
-        self._drawn: list[Opening] = []
-        self._more = _draw(rules, plies, seed, stones)
-        self._lock = Lock()  # several threads may ask, and chance is one sequence
-        self._where = f"of {plies} plies or more on {rules.size}x{rules.size}"
-
-    def __getitem__(self, number: int) -> Opening:
-        """Raises ConfigError when there are not that many."""
-        with self._lock:
-            self._drawn += islice(self._more, max(0, number + 1 - len(self._drawn)))
-        if number < len(self._drawn):
-            return self._drawn[number]
-        count = len(self._drawn)
-        raise ConfigError(
-            f"there are only about {count} different openings {self._where}; "
-            f"use fewer games, or --openings {max(1, count // 2)} to use them in turn"
-        )
-
-
-_drawing = lru_cache(maxsize=8)(_Drawing)  # an event needs the same openings each time it lists its games
-
-
 def _draw(rules: Rules, plies: int, seed: int, stones: Opening) -> Iterator[Opening]:
-    """Draw openings of which no two have the same stones under the 8 symmetries. Stones without neighbours are legal by
-    any rules. After ``TRIES`` draws without a new opening, the next are two moves longer. Up to 9x9, handicap stones
-    leave so few points that those on the second line are taken, too."""
+    """Draw openings, no two the same under the 8 symmetries. Stones without neighbours are legal by any rules. After
+    ``TRIES`` draws without a new one, openings get two moves longer. Around handicap stones, up to 9x9, the second line
+    is used, too."""
     random = Random(f"openings of {rules.size} by {seed}")
     edge = min(1 if stones and rules.size <= 9 else 2, (rules.size - 5) // 2)
     inside = list(product(range(edge, rules.size - edge), repeat=2))

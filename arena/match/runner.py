@@ -1,7 +1,6 @@
 """Plays an event: gives the missing games to a crew, stores its records, and ends when the test is decided.
 
-What is missing is the schedule less the ids in the store. Games under way are kept in journals, so an interrupted event
-resumes where it stopped.
+Missing are the planned games whose ids aren't stored. Journals keep the games under way.
 """
 
 from __future__ import annotations
@@ -47,9 +46,8 @@ class GamesNotStored(StoreError):
 
 @dataclass(slots=True)
 class Control:
-    """Requests to a running event, from any thread. While ``paused``, no bot is called and no clock runs. Once it is
-    ``finishing``, no game is begun, and the event ends when those under way are over, after ``FINISH`` seconds at the
-    latest."""
+    """Requests to a running event, from any thread. While ``paused``, no bot is called and no clock runs. Once
+    ``finishing``, no game begins; the event ends with the games under way, after ``FINISH`` seconds at the latest."""
 
     paused: bool = False
     finishing: bool = False
@@ -71,10 +69,7 @@ class RecordStore(Protocol):
 
 
 def play_event(
-    event: Event,
-    store: RecordStore,
-    workers: int | AnyCrew,
-    control: Control | None = None,
+    event: Event, store: RecordStore, workers: int | AnyCrew, control: Control | None = None
 ) -> Generator[Update, None, None]:
     """Play the games that ``store`` lacks, yielding an update several times a second until all are durable.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from math import gcd
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
@@ -44,12 +44,11 @@ class Pairing:
 class Terms:
     """The rules of an event's games, their openings, and when they are adjudicated.
 
-    ``openings`` is the number of distinct openings, which are used in turn; 0 gives each pair of games its own, or the
-    next of the ``book``. ``plies`` is the length of drawn openings. A book that is used up is used again, or with
-    ``then_drawn`` further openings are drawn. With ``own_openings``, each two players of a tournament take them in an
-    order of their own; stored tournaments of earlier versions have one order for all. With a ``handicap``, the second
-    player of a match has Black and that many stones in all games, and each game has a drawn opening of its own. Raises
-    ConfigError for values that can't be played.
+    ``openings`` is the number of distinct openings, used in turn; 0 gives each pair of games its own, or the next of
+    the ``book``. A book that is used up is used again, or with ``then_drawn`` openings of ``plies`` moves are drawn.
+    With ``own_openings`` (new tournaments), each two players take them in their own order. With a ``handicap``, the
+    second player of a match has Black and that many stones in all games, and each game has a drawn opening of its own.
+    Raises ConfigError for values that can't be played.
     """
 
     rules: Rules
@@ -96,11 +95,6 @@ class Terms:
         """The number of different openings, of which one may be met again; None where they don't end."""
         return self.openings or (None if self.then_drawn else len(self.book) or None)
 
-    @property
-    def _ordered(self) -> int:
-        """The number of openings that two players take in an order of their own."""
-        return len(self.book) or count_openings(self.rules, ORDERED, self.plies, self.seed)
-
     def distinct_openings(self, games: int) -> int:
         """How many openings two players use in turn in this many games."""
         pairs = -(-games // self.games_each)
@@ -108,20 +102,20 @@ class Terms:
         return min(wanted, len(self.book)) if self.book and not self.then_drawn else wanted
 
     def opening(self, number: int, order: int | None = None) -> Opening:
-        """The opening of this number, from 0, in one of many orders. Raises ConfigError when there are not that
-        many."""
-        if order is not None and self.openings == 0 and number < (among := self._ordered):
-            step = next(step for step in range(1 + order // among % among, 2 * among + 1) if gcd(step, among) == 1)
-            number = (order + number * step) % among
+        """The opening of this number, from 0, in one of many orders. Raises ConfigError if there are fewer."""
+        if order is not None and self.openings == 0:
+            among = len(self.book) or count_openings(self.rules, ORDERED, self.plies, self.seed)
+            if number < among:
+                step = next(step for step in range(1 + order // among % among, 2 * among + 1) if gcd(step, among) == 1)
+                number = (order + number * step) % among
         if number < len(self.book):
             return self.book[number]
         return draw_opening(self.rules, number - len(self.book), self.plies, self.seed, self.stones)
 
 
 class Series(NamedTuple):
-    """Games between two players, by their ``numbers`` from 0. Games 2k and 2k + 1 share an opening with the colours
-    swapped, unless there is a handicap. ``prefix`` begins their ids, ``seeds`` decides their random numbers, ``order``
-    that of their openings."""
+    """Games between two players, by their ``numbers`` from 0. Without a handicap, games 2k and 2k + 1 have one opening
+    and swapped colours. ``prefix`` begins their ids, ``seeds`` seeds them, ``order`` is the order of their openings."""
 
     players: tuple[str, str]
     prefix: str
@@ -134,8 +128,8 @@ IsKnown = Callable[[str], bool]  # whether a game with this id is known; by defa
 
 
 def pairings_of(series: Sequence[Series], terms: Terms, games: int, is_known: IsKnown) -> list[Pairing]:
-    """The first game of each series, then the second of each, and so on, without those whose id ``is_known``. Each two
-    players play ``games`` games in all."""
+    """The first game of each series, then the second of each, and so on, without those whose id ``is_known``. ``games``
+    is the number for each two players."""
     found, openings, stones = [], terms.distinct_openings(games), terms.stones
     for numbers in zip(*(one.numbers for one in series), strict=True):
         for one, number in zip(series, numbers, strict=True):
@@ -160,9 +154,9 @@ class Gate:
 class Match:
     """Two players, each opening with both colours, or with handicap stones for the second one.
 
-    ``games`` may grow: the first games of a longer match are those of a shorter one; ``grown`` says that they did when
-    some were played. ``run`` counts fresh starts of the same match. ``test`` ends it before all games are played;
-    ``gate``, which has a test, says what that decides. A ``name`` makes another match of the same settings.
+    ``games`` may grow, and a longer match begins with the games of a shorter one; ``grown`` says that games were played
+    before. ``run`` counts fresh starts. ``test`` may end the match early; ``gate`` is what the test decides. A ``name``
+    makes another match of the same settings.
     """
 
     first: Player
@@ -214,18 +208,7 @@ class Match:
         return False
 
     def standings(self) -> Standings:
-        tests = {} if self.test is None else {self.event: self.test}
-        limits = limits_of(self.players)
-        return Standings(
-            {name: name for name in self.players},
-            self.event,
-            self.games,
-            is_match=True,
-            tests=tests,
-            openings=self.terms.limit,
-            grown=self.grown,
-            limits=limits,
-        )
+        return Standings({name: name for name in self.players}, self.event, self, is_match=True)
 
     def pairings(self, played: Iterable[Played] = (), is_known: IsKnown = lambda id: False) -> list[Pairing]:
         return pairings_of(self.series(played), self.terms, self.games, is_known)
@@ -256,6 +239,7 @@ class OpenEvent:
     entries: tuple[Player, ...]
     terms: Terms
     grown: bool = field(default=False, kw_only=True)
+    test: ClassVar[Sprt | None] = None
 
     @property
     def event(self) -> str:
@@ -266,9 +250,8 @@ class OpenEvent:
         return {player.name: player for player in self.entries}
 
     def standings(self) -> Standings:
-        names, limits = {player.identity: name for name, player in self.players.items()}, limits_of(self.players)
-        games: int = self.games  # type: ignore[attr-defined]  # each kind has its own
-        return Standings(names, self.event, games, grown=self.grown, is_enough=self.is_enough, limits=limits)
+        names = {player.identity: name for name, player in self.players.items()}
+        return Standings(names, self.event, self)  # type: ignore[arg-type]  # each kind of event has its own games
 
     def is_enough(self, ratings: Ratings) -> bool:
         """Whether the event ends at these ratings, before all games are played."""
@@ -353,11 +336,6 @@ def digest_of(one: Player, other: Player) -> str:
     """The part of a game's id that names its two players; their order doesn't matter."""
     first, second = sorted((one.identity, other.identity))
     return hashlib.sha256(f"{first}/{second}".encode()).hexdigest()[:8]
-
-
-def limits_of(players: Mapping[str, Player]) -> dict[str, float]:
-    """The seconds for a move of those that have such a limit, by name."""
-    return {name: seconds for name, player in players.items() if (seconds := player.limits.seconds) is not None}
 
 
 # --- Checks ---

@@ -12,7 +12,7 @@ from itertools import count
 from math import inf
 from operator import attrgetter
 from time import monotonic
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -33,11 +33,12 @@ from arena.ratings import (
     rate,
 )
 
+if TYPE_CHECKING:
+    from arena.match.event import Event
+
 PEOPLE = "play"  # the event id of games with people. No event can have this name; its games are not in pairs
 PLAYERS = attrgetter("black_player", "white_player")
 AFTER_A_MOVE = {Ending.SCORE, Ending.MOVE_LIMIT, Ending.ADJUDICATED}  # all other endings are a turn without a move
-
-MAX_UNORDERED = 1000  # games of two players that are kept by their ids until somebody reads their order
 
 
 class PlannedOrder:
@@ -52,8 +53,7 @@ class PlannedOrder:
         """The mean score (0, 1/4, 1/2, 3/4 or 1) of a player on each opening, when it is met first: games on one
         opening are alike, so further games on it add no observation."""
         self.complete: list[int] = []  # of each score, the number of complete pairs that it took
-        self.pairs = [0] * 5
-        """Pairs of games by a player's score, 0 to 1, whether earlier ones are complete or not."""
+        self.pairs = [0] * 5  # by a player's score, 0 to 1, whether earlier ones are complete or not
         self._seen: set[int] = set()  # openings
         self._waiting: dict[int, tuple[int | None, int, Played | None]] = {}  # by number, from 1
         self._next = 1
@@ -64,8 +64,8 @@ class PlannedOrder:
         return len(self._waiting)
 
     def add(self, number: int, points: int | None, opening: int, game: Played | None = None) -> list[Played]:
-        """Add the game of this number, from 1, with the player's points in halves, None where it has no outcome, and
-        the key of its opening. Returns those of ``game`` whose pairs are complete from now on; their scores count."""
+        """Add the game of this number, from 1: the player's points in halves (None without an outcome) and the key of
+        its opening. Returns the games whose pairs are now complete."""
         waiting, complete = self._waiting, list[Played]()
         waiting[number] = points, opening, game
         partner = waiting.get(number + 1 if number % 2 else number - 1)
@@ -99,8 +99,7 @@ class MatchTally:
         self.second = second
         self.games = 0
         self.seconds = 0.0  # that both thought
-        self._planned = PlannedOrder()
-        self._unordered: list[tuple[str, int, int]] = []  # ids, points and openings that it lacks
+        self._order = PlannedOrder()
         self._sequence: ConfidenceSequence | None = None  # created when first needed: it has arrays of thousands
         self._results: Counter[tuple[bool, int]] = Counter()  # has the first Black, points in halves
 
@@ -110,29 +109,14 @@ class MatchTally:
         self.games += 1
         self.seconds += game.black_seconds + game.white_seconds
         self._results[has_black, points] += 1
-        self._unordered.append((game.id, points, game.opening_key))
-        if len(self._unordered) >= MAX_UNORDERED:
-            self._put_in_order()
-
-    @property
-    def _order(self) -> PlannedOrder:
-        self._put_in_order()
-        return self._planned
-
-    def _put_in_order(self) -> None:
-        for id, points, opening in self._unordered:
-            _, _, number = id.rpartition("/")
-            if number.isdecimal():  # else the game isn't of an event
-                self._planned.add(int(number), points, opening)
-        self._unordered.clear()
+        _, _, number = game.id.rpartition("/")
+        if number.isdecimal():  # else the game isn't of an event
+            self._order.add(int(number), points, game.opening_key)
 
     def results(self, colour: Colour | None = None) -> WinDrawLoss:
         """The first player's games, or only those that it played with ``colour``."""
-        counts: Counter[int] = Counter()
-        for (has_black, points), games in self._results.items():
-            if colour is None or has_black is (colour == BLACK):
-                counts[points] += games
-        return WinDrawLoss(counts[2], counts[1], counts[0])
+        colours = (True, False) if colour is None else (colour is BLACK,)
+        return WinDrawLoss(*(sum(self._results[has_black, points] for has_black in colours) for points in (2, 1, 0)))
 
     @property
     def points(self) -> float:
@@ -157,14 +141,13 @@ class MatchTally:
 
 
 class SequentialTest:
-    """The test of one match. It takes openings in the planned order, each once, and nothing after it is decided: its
-    state depends on the stored games alone, not on the number of workers or on interruptions."""
+    """The test of one match. It counts each opening once, in the planned order, up to its decision: its state depends
+    on the stored games alone, not on the number of workers or on interruptions."""
 
     def __init__(self, test: Sprt, openings: int | None = None):
         """``openings`` is the number of different ones that the match has, None where they don't end."""
         self.test = test
-        self.state: SprtState | None = None
-        """Where the test stands; None before the first pair."""
+        self.state: SprtState | None = None  # None before the first pair
         self._openings = openings
         self._order = PlannedOrder()
         self._pairs = 0  # that were returned
@@ -180,12 +163,12 @@ class SequentialTest:
 
     @property
     def openings(self) -> int:
-        """The number of openings that the test has counted."""
+        """The number of openings counted so far."""
         return len(self._order.scores)
 
     @property
     def waiting(self) -> int:
-        """Finished games that do not count as long as an earlier one is missing."""
+        """Finished games that don't count yet because an earlier one is missing."""
         return 0 if self.is_decided else self._order.waiting
 
     def add(self, games: Iterable[Played]) -> list[Played]:
@@ -196,7 +179,8 @@ class SequentialTest:
         known = len(order.scores)
         for game in games:
             number = int(game.id.rpartition("/")[2])
-            has_black = number % 2 == 1 and game.first is BLACK  # the first player; White begins handicap games
+            # the first player has Black in games 1, 3, ..., with a handicap in none
+            has_black = number % 2 == 1 and game.first is BLACK
             points = None if game.outcome is None else _points(game, has_black)
             ready += order.add(number, points, game.opening_key, game)
         if len(order.scores) > known:
@@ -213,66 +197,50 @@ class SequentialTest:
 class Standings:
     """Statistics of games between any number of players: a tally for each two that have met.
 
-    A game counts for its players' identities; their names in the game don't matter. In a match, where a bot may meet
-    itself, it counts for the names. Games of a match with a sequential test count as ``SequentialTest`` says, all
-    others at once.
-
-    All players are rated together. A match is seen by its first player, and its second player is at 0.
+    A game counts for its players' identities, or in a match, where a bot may meet itself, for their names. Games of a
+    match with a sequential test count as ``SequentialTest`` says, all others at once. All players are rated together.
+    A match is seen by its first player; its second player is at 0.
     """
 
     def __init__(
-        self,
-        players: Mapping[str, str],
-        event: str = "",
-        planned: int | None = None,
-        *,
-        is_match: bool = False,
-        tests: Mapping[str, Sprt] | None = None,
-        openings: int | None = None,
-        grown: bool = False,
-        is_enough: Callable[[Ratings], bool] = lambda ratings: False,
-        limits: Mapping[str, float] | None = None,
+        self, players: Mapping[str, str], event: str = "", plan: Event | None = None, *, is_match: bool = False
     ):
-        """``players`` are names by identity, in a match by name, in the order in which they are shown; no two have one
-        name. ``planned`` games are None where the plan isn't known, ``grown`` if there were fewer when the first were
-        played, and ``is_enough`` says of a Swiss tournament that it ends before. ``tests`` are those of matches, by
-        event; ``openings`` the number of different ones in a match, None where they don't end; ``limits`` seconds for a
-        move, by name."""
+        """``players`` are distinct names by identity (in a match by name), in the order in which they are shown;
+        ``event`` is the id under which the games are stored, ``plan`` the event, if it is known."""
         self.players = dict(players)
         self.event = event
-        self.planned = planned
+        self.plan = plan
+        self.planned = None if plan is None else plan.games
         self.is_match = is_match
-        self.limits = dict(limits or {})
-        self._grown, self._is_enough = grown, is_enough
+        limits = {} if plan is None else {name: player.limits.seconds for name, player in plan.players.items()}
+        self.limits = {name: seconds for name, seconds in limits.items() if seconds is not None}  # per move
         self.games = 0
         self.date = ""  # of the last game that counts
         self.black_points = 0.0
         self.lengths: Counter[int] = Counter()  # games by their moves, openings counted
         self.forfeits: list[Played] = []  # games that a player lost by a fault of its own
         self.adjudicated = self.played_on = self.overturned = 0
-        """Games that a rule for early ends ended; those that went on to their end after it had named a winner, if no
-        fault ended them; and those of them with another winner, or none."""
+        """Games ended by adjudication; games played on after it to an end without a fault; and those of the latter with
+        another winner, or none."""
         self.continued = self.restarted = 0  # games that went on after an interruption, and that had to begin again
         self._endings: dict[Ending, Counter[str]] = defaultdict(Counter)  # by winner, "" where there is none
+        self._points: dict[str, Counter[int]] = defaultdict(Counter)  # games of a player by its points in halves
         self._turns: Counter[str] = Counter()  # that players had
         self._seconds: dict[str, float] = defaultdict(float)
         self._late: Counter[str] = Counter()  # moves that took much longer than their limit
-        self.tests = {event: SequentialTest(test, openings) for event, test in (tests or {}).items()}
+        self.tests: dict[str, SequentialTest] = {}  # by event
+        if plan is not None and plan.test is not None:
+            self.tests[event] = SequentialTest(plan.test, plan.terms.limit)
         self._keys = attrgetter("black", "white") if is_match else PLAYERS
         self._tallies: dict[frozenset[str], MatchTally] = {}
-        self._seats: dict[tuple[str, str], tuple[str, str, MatchTally]] = {}  # by Black's key and White's
         self._rated = RatedGames(self._keys)
-        self._rank: dict[str, int] = {}  # of names, in the order of the players
         self.rating_share = 1.0
         """The share of the time that ``league`` may take; below 1 it may lack the last games of a tournament."""
         self._league: tuple[int, Ratings | None] = 0, None  # number of rated games, and their ratings
         self._rate_again = 0.0  # when
-        self._black: tuple[int, EloEstimate | None] = 0, None
-        self._met: tuple[int, dict[str, WinDrawLoss]] = 0, {}  # number of games, and the results by player
 
     def add(self, games: Iterable[Played]) -> list[Played]:
-        """Count games; those without an outcome are skipped. Returns the ones that count from now on. Raises ValueError
-        for a game of other players."""
+        """Count games with an outcome; returns those that count from now on. Raises ValueError for other players."""
         counted = counted_games(games, self.tests)
         for game in counted:
             self._count(game)
@@ -286,19 +254,20 @@ class Standings:
 
     def _count(self, game: Played) -> None:
         keys = self._keys(game)
-        if keys not in self._seats:
-            if not {*keys} <= self.players.keys():
-                raise ValueError(f"game '{game.id}' is not one of {', '.join(self.players.values())}")
-            names = (self.players[keys[0]], self.players[keys[1]])
-            self._seats[keys] = *names, self.between(*names)
-        black, white, tally = self._seats[keys]
+        if not {*keys} <= self.players.keys():
+            raise ValueError(f"game '{game.id}' is not one of {', '.join(self.players.values())}")
+        black, white = (self.players[key] for key in keys)
+        tally = self.between(black, white)
         tally.add(game, tally.first == black)
         outcome, opening, turns, seconds = game.outcome, game.opening, self._turns, self._seconds
         assert outcome is not None
         winner, ending = outcome.winner, outcome.ending
         won, lost = ("", "") if winner is None else (black, white) if winner is BLACK else (white, black)
+        points = _points(game, True)
+        self._points[black][points] += 1
+        self._points[white][2 - points] += 1
         self.games += 1
-        self.black_points += 0.5 if winner is None else winner is BLACK
+        self.black_points += points / 2
         self._endings[ending][won] += 1
         chosen = game.length - opening
         by_black = (chosen + ((game.first is BLACK) is (opening % 2 == 0))) // 2
@@ -308,8 +277,8 @@ class Standings:
             turns[lost] += 1
         seconds[black] += game.black_seconds
         seconds[white] += game.white_seconds
-        if game.black_late or game.white_late:
-            self._late.update({black: game.black_late, white: game.white_late})
+        self._late[black] += game.black_late
+        self._late[white] += game.white_late
         if ending is Ending.ADJUDICATED:
             self.adjudicated += 1
         elif ending.is_forfeit:
@@ -322,9 +291,7 @@ class Standings:
         """The tally of two players, given by name."""
         both = frozenset((one, other))
         if both not in self._tallies:
-            if len(self._rank) != len(self.players):
-                self._rank = {name: rank for rank, name in enumerate(self.players.values())}
-            first, second = sorted(both, key=self._rank.__getitem__)
+            first, second = sorted(both, key=[*self.players.values()].index)
             self._tallies[both] = MatchTally(first, second)
         return self._tallies[both]
 
@@ -340,23 +307,11 @@ class Standings:
 
     def meetings(self, player: str, other: str | None = None) -> WinDrawLoss:
         """All games of a player, or those against one other, from the player's view."""
-        if other is None:
-            return self._all_meetings.get(player, WinDrawLoss(0, 0, 0))
-        tally = self._tallies.get(frozenset((player, other)))
-        results = WinDrawLoss(0, 0, 0) if tally is None else tally.results()
-        return results if tally is None or player == tally.first else results.swapped
-
-    @property
-    def _all_meetings(self) -> dict[str, WinDrawLoss]:
-        """All games of each player."""
-        if self._met[0] != self.games:
-            sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-            for tally in self.tallies:
-                results = tally.results()
-                for name, own in ((tally.first, results), (tally.second, results.swapped)):
-                    sums[name] = [one + more for one, more in zip(sums[name], own, strict=True)]
-            self._met = self.games, {name: WinDrawLoss(*own) for name, own in sums.items()}
-        return self._met[1]
+        tally = None if other is None else self._tallies.get(frozenset((player, other)))
+        if tally is not None:
+            return tally.results() if player == tally.first else tally.results().swapped
+        points = self._points[player] if other is None else Counter[int]()
+        return WinDrawLoss(points[2], points[1], points[0])
 
     @property
     def endings(self) -> dict[Ending, Counter[str]]:
@@ -394,8 +349,7 @@ class Standings:
         return self._rated.results(self.players)
 
     def rate(self, games: int | None = None) -> Ratings | None:
-        """Rate all players by the first ``games`` that are rated (default: all); of two, the second is at 0. None
-        without games."""
+        """Rate all players by the first ``games`` (default: all); of two, the second is at 0. None without games."""
         return self._rated.rate(self.players, games)
 
     @property
@@ -410,19 +364,19 @@ class Standings:
         return self._league[1]
 
     def _is_final(self, ratings: Ratings) -> bool:
-        if self.test is not None or self._grown:
-            return False
-        return not self.event or self.planned is None or self.games >= self.planned or self._is_enough(ratings)
+        plan = self.plan
+        if plan is None or self.planned is None:
+            return True
+        return not (plan.test or plan.grown) and (self.games >= self.planned or plan.is_enough(ratings))
 
     @property
     def is_final(self) -> bool:
-        """Whether the event has ended as it was planned before any game was played. Only then the intervals of joint
-        ratings and likelihoods of superiority hold; before, those of ``MatchTally.ends`` do."""
+        """Whether the event has ended as planned before its first game. Only then the intervals of joint ratings and
+        the likelihoods of superiority hold; otherwise those of ``MatchTally.ends`` do."""
         return self.league is None or self.league.is_final
 
     def anytime(self, name: str, other: str) -> Ends:
-        """The ends, in Elo, of the interval for how much stronger a player is than another that is valid whenever one
-        stops, by the games of these two in the event."""
+        """The ends, in Elo, of the interval for a player's lead over another that is valid whenever one stops."""
         tally = self._tallies.get(frozenset((name, other)))
         if tally is None or name == other:
             return None, None
@@ -432,8 +386,7 @@ class Standings:
 
     @property
     def ends(self) -> dict[str, Ends]:
-        """Of two players in an event, the ends of the first one's interval that is valid whenever one stops, by name;
-        empty for more players."""
+        """Of an event of two players, ``MatchTally.ends`` by the first one's name; else empty."""
         tallies = self.tallies
         return {tallies[0].first: tallies[0].ends} if len(tallies) == 1 and self.event else {}
 
@@ -445,15 +398,13 @@ class Standings:
     @property
     def black_advantage(self) -> EloEstimate | None:
         """Black's advantage in Elo; None where the games don't bound it."""
-        if self.league is not None and self._black[0] != self._league[0]:
-            results = self._rated.results(self.players, self._league[0])
-            self._black = self._league[0], rate(results, black_advantage=True).black_advantage
-        return self._black[1]
+        if self.league is None:
+            return None
+        return rate(self._rated.results(self.players, self._league[0]), black_advantage=True).black_advantage
 
     @property
     def comparison(self) -> Comparison | None:
-        """How much stronger the first of two players is; the likelihood of superiority if ``is_final``. None for more
-        players, and without rated games."""
+        """The lead of the first of two players, with its LOS if ``is_final``; None for more players, without games."""
         if self.league is None or len(self.tallies) != 1:
             return None
         tally, both = self.tallies[0], (self.tallies[0].first, self.tallies[0].second)
@@ -477,8 +428,7 @@ class Standings:
         return [_standing(name, self.league, own.games, own.share) for name, own in met.items()]
 
     def los(self, name: str, other: str) -> float | None:
-        """The likelihood that one player is stronger than another; None for itself, without games, and unless
-        ``is_final``."""
+        """The likelihood that ``name`` is stronger than another player; None without games or unless ``is_final``."""
         if name == other or self.league is None or not self.is_final or not {name, other} <= {*self.league.players}:
             return None
         return self.league.los(name, other)
@@ -488,9 +438,9 @@ class Standings:
 
 
 class Standing(NamedTuple):
-    """One line of the standings. ``elo`` is what is shown, relative to the anchor, None without a rated game; ``score``
-    in [0, 1] is of the ``games``, None without any. ``planned`` has the interval that holds at the end of an unchanged
-    plan; ``anytime`` the ends of the one that is valid whenever one stops, where there is one."""
+    """One line of the standings. ``elo`` is shown, relative to the anchor; None without rated games. ``score`` is in
+    [0, 1]; None without games. ``planned`` has the interval that holds at the end of an unchanged plan; ``anytime`` the
+    ends of the interval that is valid whenever one stops, if there is one."""
 
     name: str
     elo: EloEstimate | None
@@ -513,7 +463,7 @@ class RatedGames:
     """Games as columns: what ratings need of them."""
 
     def __init__(self, keys: Callable[[Played], tuple[str, str]] = PLAYERS):
-        """``keys`` returns what stands for Black and White."""
+        """``keys`` returns the keys of Black and White, by default their identities."""
         self._keys, self._places = keys, defaultdict[str, int](count().__next__)
         self._black, self._white, self._points, self._opening = array("I"), array("I"), array("B"), array("Q")
 
@@ -522,7 +472,6 @@ class RatedGames:
 
     @property
     def players(self) -> list[str]:
-        """The keys of all players."""
         return [*self._places]
 
     def add(self, games: Iterable[Played]) -> None:
@@ -541,8 +490,7 @@ class RatedGames:
         return Results(players, black.astype(np.int64), white.astype(np.int64), points / 2, opening)
 
     def rate(self, names: Mapping[str, str], games: int | None = None) -> Ratings | None:
-        """Rate all players by the first ``games``. Of two players, the last of ``names`` is at 0. None without
-        games."""
+        """Rate all players by the first ``games``; of two, the last of ``names`` is at 0. None without games."""
         results = self.results(names, games)
         if not len(results.points):
             return None
@@ -553,20 +501,17 @@ class RatedGames:
 
 def counted_games(games: Iterable[Played], tests: Mapping[str, SequentialTest]) -> list[Played]:
     """Finished games that count from now on: those of an event with a test as the test says, all others at once."""
-    counted: list[Played] = []
-    tested: dict[str, list[Played]] = {}
+    counted, tested = list[Played](), defaultdict[str, list[Played]](list)
     for game in games:
         if tests and (event := game.id.rpartition("/")[0]) in tests:
-            tested.setdefault(event, []).append(game)
+            tested[event].append(game)
         elif game.outcome is not None:
             counted.append(game)
-    for event, some in tested.items():
-        counted += tests[event].add(some)
-    return counted
+    return counted + [game for event, some in tested.items() for game in tests[event].add(some)]
 
 
 def rated_places(ratings: Ratings) -> list[Standing]:
     """Everybody with rated games, the strongest first, with these games."""
     games, points = ratings.games.sum(1).tolist(), ratings.points.sum(1).tolist()
-    rows = dict(zip(ratings.players, zip(games, points, strict=True), strict=True))
-    return [_standing(name, ratings, round(rows[name][0]), rows[name][1] / rows[name][0]) for name in ratings.ranking()]
+    order = map(ratings.players.index, ratings.ranking())
+    return [_standing(ratings.players[at], ratings, round(games[at]), points[at] / games[at]) for at in order]

@@ -48,8 +48,7 @@ class Swiss(OpenEvent):
         return {"ladder": self.name, "block": self.block, **self.terms.settings}
 
     def pairings(self, played: Iterable[Played] = (), is_known: IsKnown = lambda id: False) -> list[Pairing]:
-        """What is missing of the last round or, if that is complete, the next one; cut at the maximum of games. Raises
-        ConfigError when there are no openings left."""
+        """What this round lacks, or the next round; ``games`` at most. Raises ConfigError without openings."""
         rounds, round_of = defaultdict[int, list[Played]](list), self.round_finder()
         for game in played:
             if game.outcome is not None and (number := round_of(game.id)):
@@ -125,8 +124,8 @@ def next_matchups(ratings: Ratings, block: int, precision: float = 0.0) -> list[
 
 
 def measured_gaps(ratings: Ratings) -> list[tuple[str, str, float]]:
-    """Neighbours in the ranking whose distance is measured, the stronger first, each with the half width (95 %) of that
-    in Elo; the widest first."""
+    """Neighbours in the ranking, the stronger first, and the half width (95 %) of their distance in Elo, if measured;
+    the widest first."""
     neighbours = list(pairwise(ratings.ranking()))
     gaps = [
         (*both, (high - low) / 2)

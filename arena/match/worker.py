@@ -26,7 +26,7 @@ from arena.go.jit import while_compiling
 from arena.go.record import UNKNOWN
 from arena.match.bot_process import BotProcess, BotStarter
 from arena.match.game_loop import GameLoop, LiveGame
-from arena.match.journal import RESIGNATION, Assignment, GameKeys, Journal
+from arena.match.journal import RESIGNATION, Assignment, Journal, game_key
 from arena.match.process import SAFE_PATH, end_with_parent, ignore_terminal_signals
 from arena.match.schedule import Pairing
 from arena.players.player import Player
@@ -55,10 +55,9 @@ class BoardSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """What a worker plays. With a single board it sends a snapshot before each call of a bot. ``card`` is the only GPU
-    that it may use; empty for any. ``isolated`` players run in processes of their own: those that don't ship, and those
-    in whose calls workers died or hung. If the event ``has_started``, all players were built before: one that is killed
-    while it is built again forfeits its games."""
+    """What a worker plays. ``card`` is the only GPU that it may use; empty for any. ``isolated`` players run in
+    processes of their own: those that don't ship, and those in whose calls workers died or hung. If the event
+    ``has_started``, all players were built before: one that is killed while it is built again forfeits its games."""
 
     players: Mapping[str, Player]
     rules: Rules
@@ -122,10 +121,8 @@ class SharedState:
 
 
 def work(connection: Connection, shared: Any, spec: WorkerSpec, journal: Path, stderr: str, number: int) -> None:
-    """Run a worker; what it prints goes into the file ``stderr``, its games into its journal. It ends when it is sent
-    None, when its parent ends, or on SIGTERM.
-
-    Worker ``number`` builds that player first, so that workers that start together compile different kernels."""
+    """Run a worker until it is sent None, its parent ends, or SIGTERM; its output goes to the file ``stderr``. It
+    builds player ``number`` first, so that workers that start together compile different kernels."""
     ignore_terminal_signals()
     if os.environ.get(SAFE_PATH[0]) == SAFE_PATH[1]:
         del os.environ[SAFE_PATH[0]]  # an engine in Python looks beside its own file
@@ -204,7 +201,6 @@ def _play(
 ) -> None:
     """Play the games that arrive until the parent sends None or ends."""
     indexes = {name: index for index, name in enumerate(spec.players)}
-    keys = GameKeys(spec.players, spec.rules)
     slots: dict[str, int] = {}  # of the journal, by the ids of the games
     free = deque(range(journal.slots))  # in turn: so games that are over stay there until they are stored
 
@@ -252,7 +248,8 @@ def _play(
         while waiting and len(loop.live_games) < spec.boards:
             game = waiting.popleft()
             slot = slots[game.pairing.id] = free.popleft()
-            journal.start_game(slot, keys(game.pairing), game.continued, game.restarted)
+            key = game_key(game.pairing, spec.players, spec.rules)
+            journal.start_game(slot, key, game.continued, game.restarted)
             loop.start_game(game.pairing, game.played, game.seconds, game.continued, game.restarted)
         for record in loop.play_round():
             state.end_call()  # while the parent is waited for
@@ -266,8 +263,7 @@ def _play(
 
 
 def _listen(connection: Connection, inbox: SimpleQueue[Message]) -> None:
-    """Receive the parent's messages at once, in a thread of its own. If both processes waited for the other one to
-    read, they would wait forever."""
+    """Receive messages in a thread: if parent and worker both waited for the other one to read, neither would go on."""
     with suppress(EOFError, OSError):
         while (message := connection.recv()) is not None:
             inbox.put(message)

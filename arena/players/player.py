@@ -17,9 +17,8 @@ from arena.contract.code import code_of, digest_of, load_kind, with_imported
 from arena.contract.settings import conceal
 from bots.nets.checkpoint import AUTO, MANIFEST, Checkpoint, find
 
+# the modules of the bots that ship
 SHIPPED = {f"bots.{name}" for name in "alphago fast_random gtp human human_like policy random uct".split()}
-"""The modules of the bots that ship."""
-
 ARENA, COMMAND_LINE, PACKAGE = "arena", "the command line", "the package "
 """Sources of players; a package's is followed by its name. Any other source is a file."""
 
@@ -80,8 +79,7 @@ class Player:
         return self.bot_kind.config(**self.settings)
 
     def with_limits(self, limits: Limits) -> Player:
-        """This player with ``limits``, as if they were typed behind its name. A player with limits of its own keeps
-        them, and of a person only a clock counts."""
+        """This player with ``limits``, unless it has its own; a person gets a clock only. The name shows them."""
         if self.limits != Limits() or limits == Limits() or (self.is_person and limits.time is None):
             return self
         return replace(self, name=f"{self.name}@{limits}", limits=limits)
@@ -89,8 +87,7 @@ class Player:
     # --- Its net ---
 
     def identify(self, folder: Path) -> str:
-        """The sha256 of the weights in a checkpoint's folder. Raises CheckpointError when this kind can't play with
-        them."""
+        """The sha256 of a checkpoint's weights. Raises CheckpointError when this kind can't play with them."""
         checkpoint = Checkpoint.open(folder)
         checkpoint.require(*self.bot_kind.heads)
         return checkpoint.identity

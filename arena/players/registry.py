@@ -30,11 +30,8 @@ BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
     "sl": ("policy", {"checkpoint": "sl-9x9"}),
     "rl": ("policy", {"checkpoint": "rl-9x9"}),
     "zero": ("alphago", {"checkpoint": "zero-9x9", "search": "gumbel"}),
-    "kyu-15": ("human-like", {"rank": "15k"}),
-    "kyu-10": ("human-like", {"rank": "10k"}),
-    "kyu-5": ("human-like", {"rank": "5k"}),
-    "dan-1": ("human-like", {"rank": "1d"}),
-    "dan-3": ("human-like", {"rank": "3d"}),
+    **{f"kyu-{rank}": ("human-like", {"rank": f"{rank}k"}) for rank in (15, 10, 5)},
+    **{f"dan-{rank}": ("human-like", {"rank": f"{rank}d"}) for rank in (1, 3)},
 }
 """Players that ship: name -> (kind, settings). Each kind is also a player under its own name."""
 
@@ -118,8 +115,7 @@ class Registry:
         return name in self._entries or name.endswith(".py") or name == "checkpoint"
 
     def resolve(self, spec: str) -> Player:
-        """The player that ``spec`` names. Raises ConfigError with a suggestion for an unknown name, setting or limit,
-        and CheckpointError for a net that can't be used."""
+        """The player that ``spec`` names. Raises ConfigError with a suggestion, CheckpointError for an unusable net."""
         name = LIMITS.split(spec, maxsplit=1)[0].partition(":")[0]
         if name.endswith(".py") and name not in self._entries:
             if not Path(name).is_file():
@@ -173,8 +169,7 @@ class Registry:
         return player if own == player.limits else replace(player, limits=Limits()).with_limits(own)
 
     def _with_net(self, player: Player) -> Player:
-        """The player with its net, its code and the precision for this processor. Raises ConfigError when a setting
-        without a default isn't given."""
+        """The player with its net, code and precision here. Raises ConfigError if a required setting isn't given."""
         for wanted in player.bot_kind.settings:
             if wanted.default_factory is MISSING and wanted.name not in player.settings:
                 raise ConfigError(

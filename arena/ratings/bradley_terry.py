@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,12 +123,9 @@ class Ratings:
         )
         """Strongest first; within one, each has beaten each other."""
         largest = max(groups, key=len)
-        self.zero = {self.players[i]: 0.0 for i in largest}
-        """Players by name, and their mean Elo."""
-        self.is_final = True
-        """Whether ``estimates`` have intervals that hold at the end of an unchanged plan."""
-        self.ends: dict[str, Ends] = {}
-        """Of a player above the other one of two: an interval that is valid whenever one stops."""
+        self.zero = {self.players[i]: 0.0 for i in largest}  # the players whose mean Elo is fixed, and that mean
+        self.is_final = True  # whether ``estimates`` have intervals that hold at the end of an unchanged plan
+        self.ends: dict[str, Ends] = {}  # of one of two players: an interval that is valid whenever one stops
 
     # --- Figures ---
 
@@ -148,21 +145,18 @@ class Ratings:
             if not K * low <= zero[one] - zero[other] <= K * high:
                 words = f"{one}={zero[one]:g} and {other}={zero[other]:g}"
                 raise ValueError(f"{words}: the games give a difference of {measured}")
-        moved = self._copy()
-        moved.zero = dict(zero)
-        return moved
+        return self._with(zero=dict(zero))
 
     def of_plan(self, is_final: bool, ends: Mapping[str, Ends]) -> Ratings:
         """The same ratings, of an event that ended as it was planned (``is_final``) or not: then ``estimates``
         have the interval of ``ends``, which is valid whenever one stops."""
-        known = self._copy()
-        known.is_final, known.ends = is_final, dict(ends)
-        return known
+        return self._with(is_final=is_final, ends=dict(ends))
 
-    def _copy(self) -> Ratings:
+    def _with(self, **changes: Any) -> Ratings:
         other = copy(self)
-        for name in ("elo", "estimates", "planned_estimates"):
-            other.__dict__.pop(name, None)
+        for name in ("elo", "estimates", "planned_estimates"):  # cached, and to be computed again
+            vars(other).pop(name, None)
+        vars(other).update(changes)
         return other
 
     @property
@@ -217,7 +211,6 @@ class Ratings:
         return self.differences([(a, b)])[0]
 
     def differences(self, pairs: Sequence[tuple[str, str]]) -> list[EloEstimate]:
-        """``difference`` of each of these."""
         return self._between(pairs).estimates()
 
     def los(self, a: str, b: str) -> float:
@@ -232,8 +225,7 @@ class Ratings:
 
     @property
     def black_advantage(self) -> EloEstimate | None:
-        """Black's advantage in Elo. None unless it was asked for and the games bound it on both sides. They don't where
-        each pairing keeps its colours."""
+        """Black's advantage in Elo; None unless asked for and bounded by the games (not if pairings keep colours)."""
         if not self._has_black:
             return None
         one, error = np.ones(1), np.sqrt(self._covariance[-1:, -1])
@@ -420,8 +412,7 @@ def rate(results: Results | Iterable[Result], *, prior: float | None = None, bla
     P(Black wins) = sigma(strength_black - strength_white + advantage); the advantage is 0 unless it is asked for. Two
     players without it are as far apart as the Elo of their mean score. ``prior`` is the number of virtual games that
     each player draws with a phantom of strength 0: by default ``VIRTUAL_GAMES`` if some players never lost to the rest,
-    which would make them infinitely strong, else none. Raises ValueError without games, and where such players have no
-    prior.
+    which would make them infinitely strong, else none. Raises ValueError without games or such a prior.
     """
     return Ratings(results if isinstance(results, Results) else Results.of(results), prior, black_advantage)
 

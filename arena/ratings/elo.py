@@ -45,9 +45,6 @@ class EloEstimate(NamedTuple):
         return f"{round(value) + 0.0:+.0f} ({' to '.join(ends)})"
 
 
-ZERO = EloEstimate(0.0, 0.0, 0.0)  # of the anchor
-
-
 def elo(score: float) -> float:
     """The Elo difference at which `score`, strictly between 0 and 1, is expected."""
     return K * (math.log(score) - math.log1p(-score))
@@ -122,9 +119,8 @@ SCORES = np.linspace(0, 1, 5)  # of a pair
 
 
 def normalised_elo(pairs: PairCounts) -> EloEstimate | None:
-    """The score in standard deviations of one game, which predicts how many games a test takes with any openings (M.
-    Van den Bergh, "Normalized Elo"), with the interval of the normal distribution. None if all pairs scored the same.
-    """
+    """The score in standard deviations of one game, with the interval of the normal distribution (M. Van den Bergh,
+    "Normalized Elo"). None if all pairs scored the same."""
     counts, n = np.array(pairs, float), sum(pairs)
     variance = float(counts @ (SCORES - counts @ SCORES / n) ** 2 / n) if n else 0.0
     if not variance:

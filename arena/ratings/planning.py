@@ -28,8 +28,7 @@ class Outlook:
 
     @classmethod
     def of(cls, counts: PairCounts) -> Outlook:
-        """From pairs. Half a pair of every result is added, after Jeffreys, so that a few that scored the same don't
-        look like certainty."""
+        """From pairs, with half a pair of every result added (Jeffreys): a few equal ones are no certainty."""
         seen = [count + 0.5 for count in counts]
         score = sum(count * step / 4 for step, count in enumerate(seen)) / sum(seen)
         variance = sum(count * (step / 4 - score) ** 2 for step, count in enumerate(seen)) / sum(seen)

@@ -15,8 +15,7 @@ Indices = NDArray[np.int64]
 
 
 class Result(NamedTuple):
-    """Black's points in games against one opponent; by default in one game. Games with the same ``opening`` are one
-    observation; where it is None, each game is one."""
+    """Black's points in games against one opponent. Games with one ``opening`` are one observation; None: each is."""
 
     black: str
     white: str

@@ -33,13 +33,12 @@ class AnalysisError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What a bot thinks of one position. All of it but ``candidates`` is Black's view.
+    """A bot's evaluation of the position after ``number`` moves, as Black's view except for ``candidates``.
 
-    ``number`` moves have led to it, so it is 0 for the first. ``win_rate`` is in [0, 1], and that of the best move.
-    ``ownership`` (size²,) in [-1, 1] is the predicted owner of each point, and ``margin`` the score by that, komi
-    counted: for a net, the mean of that and of the one after the best move; None for a bot that reports neither.
-    ``candidates``, the best first, are there when the bot searches; their win rates are of the side to move. ``line``
-    is the play expected, the best move itself first.
+    ``win_rate`` in [0, 1] is that of the best move. ``ownership`` (size²,) in [-1, 1] is the predicted owner of each
+    point, and ``margin`` the score by that, komi counted: for a net, the mean of that and of the one after the best
+    move; None for a bot that reports neither. ``candidates`` of a search, the best first, have win rates of the side to
+    move. ``line`` is the play expected, the best move itself first.
     """
 
     number: int
@@ -98,12 +97,9 @@ def evaluation_count(record: GameRecord) -> int:
 
 
 def analyse(record: GameRecord, bot: Bot, limits: Limits | None = None) -> Iterator[Evaluation]:
-    """Evaluate the positions of a game from its first to its last, each within ``limits`` and by itself: it doesn't
-    matter for one which others there are. With simulations as limit, the result is the same each time. A bot is best
-    built by ``with_all_visits(entry).build()``.
-
-    Raises AnalysisError when the bot reports no win rates or fails, RecordError when the moves break the rules.
-    """
+    """Evaluate the positions of a game from its first to its last, each within ``limits`` and independently of the
+    others. The bot is best built by ``with_all_visits(entry).build()``. Raises AnalysisError when the bot reports no
+    win rates or fails, RecordError when the moves break the rules."""
     limits = limits or Limits()
     at_once = 1 if limits.seconds is not None or type(bot).choose_all is Bot.choose_all else AT_ONCE
     # copies, as a bot may keep what it knows of a game by the object
@@ -121,8 +117,7 @@ def judge_moves(record: GameRecord, evaluations: Sequence[Evaluation]) -> list[P
 
 
 def mistakes(moves: Sequence[PlayedMove], most: int | None = 3, colour: Colour | None = None) -> list[PlayedMove]:
-    """The moves that cost the most, the worst first: of one colour, or of both. A move that the bot would have played
-    itself is none, nor one that cost less than ``MISTAKE``."""
+    """The ``most`` moves that cost the most (``is_mistake``), the worst first, of one colour or of both."""
     found = [move for move in moves if move.is_mistake and colour in (None, move.colour)]
     return sorted(found, key=lambda move: -move.loss)[:most]
 
@@ -208,11 +203,10 @@ def _blacks(game: Game, value: Any) -> Any:
 
 
 def sgf_properties(record: GameRecord, evaluations: Sequence[Evaluation], bot: str) -> dict[int, dict[str, list[str]]]:
-    """Properties for ``GameRecord.to_sgf``: what was found, at the position that it was found in.
+    """Properties for ``GameRecord.to_sgf``, by move number.
 
-    Each node gets a comment, Black's win rate in per cent (SBKV, which Sabaki draws as a graph), the score where it is
-    known (V) and labels at the best moves for the next player (LB). A mistake gets DO or, from three times its least
-    cost, BM.
+    Each node gets a comment, Black's win rate in per cent (SBKV, which Sabaki draws as a graph), the score if known (V)
+    and labels at the best moves for the next player (LB). A mistake gets DO, or BM if it cost three times ``MISTAKE``.
     """
     size = record.rules.size
     found: dict[int, dict[str, list[str]]] = {0: {"AN": [bot]}}

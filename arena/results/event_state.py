@@ -12,27 +12,16 @@ from arena.go.coords import Colour
 from arena.go.record import GameRecord
 from arena.match.event import Event
 from arena.match.runner import Update
-from arena.match.schedule import Match
 from arena.match.swiss import Swiss, measured_gaps
 from arena.match.worker import BoardSnapshot
 from arena.results.league import RatingPoint, elo_of
 
-GAMES_FOR_ESTIMATE = 4
-"""Games after which the time left is estimated."""
-
-CURVE_POINTS = 20
-"""The curve gets a point when the number of games has grown by 1 / ``CURVE_POINTS``."""
-
-RECENT = 50
-
-SHOWN_SECONDS = 2.0
-"""How long the watched board shows a game that is over."""
-
-RATING_SECONDS = 1.0
-"""Seconds between two ratings of everybody, at least."""
-
-RATING_SHARE = 0.05
-"""The share of the time that ratings may take while the event runs."""
+GAMES_FOR_ESTIMATE = 4  # games after which the time left is estimated
+CURVE_POINTS = 20  # the curve gets a point when the number of games has grown by 1 / CURVE_POINTS
+RECENT = 50  # games that are listed
+SHOWN_SECONDS = 2.0  # for which the watched board shows a game that is over
+RATING_SECONDS = 1.0  # between two ratings of everybody, at least
+RATING_SHARE = 0.05  # of the time that ratings may take while the event runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +34,7 @@ class LiveBoard:
 
     def win_rate(self, colour: Colour) -> float | None:
         """The last one that a side reported."""
-        own = (rate for rate in self.game.win_rates[colour - 1 :: 2][::-1] if rate is not None)
-        return next(own, None)
+        return next((rate for rate in self.game.win_rates[colour - 1 :: 2][::-1] if rate is not None), None)
 
 
 class EventState:
@@ -60,8 +48,7 @@ class EventState:
         self.clock = clock
         self.standings = event.standings()
         self.standings.rating_share = RATING_SHARE
-        self.may_end_early = isinstance(event, Swiss) or (isinstance(event, Match) and event.test is not None)
-        """Whether the number of games is only the most there can be."""
+        self.may_end_early = isinstance(event, Swiss) or event.test is not None  # the number of games is a maximum
         self.boards: list[LiveBoard] = []  # a board for each game, from its first move to its last
         self.watched_at = 0  # which board
         self.is_pinned = False  # whether that board stays watched when its game is over
@@ -76,8 +63,7 @@ class EventState:
         self.is_paused = self.finished = False
         self.ranking = list(event.players)  # names, the strongest first
         self.gap: tuple[str, str, float] | None = None
-        """Of a Swiss tournament, the two neighbours whose distance is known worst, and the half width of that in
-        Elo."""
+        """Of a Swiss tournament, the neighbours with the widest interval, and its half width in Elo."""
         self._rated = 0, -RATING_SECONDS  # games, and when
         self._spent, self._since = 0.0, clock()  # before the last pause, and since its end
         self._playing_since: float | None = None  # elapsed seconds
@@ -120,8 +106,7 @@ class EventState:
         self.watched_at = (self.watched_at + step) % max(1, len(self.boards))
 
     def watch_live_game(self) -> None:
-        """Where the watched game has been over for a while, watch one under way: close, late, between players that met
-        less than others."""
+        """If the watched game has been over for a while, watch the live one that is closest, latest and rarest."""
         if self.watched is None or self.is_pinned or self.clock() < self.watched.ended + SHOWN_SECONDS:
             return
         if live := [at for at, board in enumerate(self.boards) if board.record is None]:
@@ -140,11 +125,9 @@ class EventState:
         places = {board.game.pairing.id: at for at, board in enumerate(self.boards)}
         at = places.get(snapshot.pairing.id)
         if at is None:
-            seen = self.clock() - SHOWN_SECONDS
-            free = [at for at, board in enumerate(self.boards) if board.record is not None]
-            free = [
-                at for at in free if at != self.watched_at or (self.boards[at].ended <= seen and not self.is_pinned)
-            ]
+            may_go = self.clock() - SHOWN_SECONDS if not self.is_pinned else -inf  # when the watched game had to end
+            over = [at for at, board in enumerate(self.boards) if board.record is not None]
+            free = [at for at in over if at != self.watched_at or self.boards[at].ended <= may_go]
             at = min(free, key=lambda at: at == self.watched_at, default=len(self.boards))
         elif self.boards[at].record is not None:
             return

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # these pull in the compiler
     import pandas as pd
 
     from arena.go.record import GameRecord
-    from arena.match.standings import Standing, Standings
+    from arena.match.standings import Standing
     from arena.ratings import Ratings
     from arena.results.analysis import Evaluation
     from arena.results.league import EventReport
@@ -83,17 +83,15 @@ ELO_COLUMNS = "elo low high anytime_low anytime_high".split()
 RATING_COLUMNS = [*"size rules komi handicap rank player".split(), *ELO_COLUMNS, "games", "score", "estimate"]
 
 
-def write_elo_csv(
-    store: Store, path: Path, counted: Standings | None = None, anchors: Mapping[str, float] = NO_ANCHORS
-) -> None:
-    """Write the ratings of all pools, one after the other; ``counted`` saves time and ``anchors`` fix the scale as in
-    ``league``. Ends of intervals that the games don't bound are missing. A link is replaced, not what it leads to.
-    Raises ConfigError, StoreError."""
+def write_elo_csv(store: Store, path: Path, anchors: Mapping[str, float] = NO_ANCHORS) -> None:
+    """Write the ratings of all pools, one after the other; ``anchors`` fix the scale as in ``league``. Ends of
+    intervals that the games don't bound are missing. A link is replaced, not what it leads to. Raises ConfigError,
+    StoreError."""
     import pandas as pd
 
     if path.is_symlink():
         path.unlink()
-    rows = [row for pool in store.pools() for row in rating_rows(league(store, pool, counted, anchors), pool)]
+    rows = [row for pool in store.pools() for row in rating_rows(league(store, pool, anchors), pool)]
     write_csv(pd.DataFrame(rows, columns=RATING_COLUMNS), path)
 
 
@@ -145,14 +143,11 @@ GAME_COLUMNS = [
 
 
 def write_games_csv(games: Iterable[GameRecord], path: Path) -> None:
-    """Write games of any events, a row each as they come, with the number of moves and the winner by adjudication.
-    Raises StoreError."""
+    """Write a row for each game, with its number of moves and the winner by adjudication. Raises StoreError."""
     import pandas as pd
 
-    rows = [
-        _game_fields(game) | {"moves": game.length, "adjudged": game.adjudged and game.adjudged.letter}
-        for game in games
-    ]
+    more = ((game, game.adjudged and game.adjudged.letter) for game in games)
+    rows = [_game_fields(game) | {"moves": game.length, "adjudged": winner} for game, winner in more]
     write_csv(pd.DataFrame(rows, columns=GAME_COLUMNS), path)
 
 
@@ -186,9 +181,6 @@ def report_line(report: EventReport) -> str:
     """What is known of an event as JSON."""
     tally, names, test = report.tally, [place.name for place in report.places], report.test
 
-    def met(name: str, other: str) -> bool:
-        return name != other and report.meetings(name, other).games > 0
-
     found = {
         "event": report.event,
         "kind": report.kind,
@@ -213,17 +205,15 @@ def report_line(report: EventReport) -> str:
             for name in names
         },
         "anytime": {
-            name: {
-                other: _rounded(report.anytime(name, other)) for other in names if report.meetings(name, other).games
-            }
-            for name in names
+            one: {other: _rounded(report.anytime(one, other)) for other in names if report.meetings(one, other).games}
+            for one in names
         },
         "endings": {str(ending): won.total() for ending, won in report.endings.items()},
     }
     if test is not None:
         state = test.state
-        known = {key: None if state is None else round(getattr(state, key), 4) for key in ("llr", "lower", "upper")}
-        verdict = None if state is None or state.verdict is None else state.verdict.name.lower()
+        known = {key: state and round(getattr(state, key), 4) for key in ("llr", "lower", "upper")}
+        verdict = state and state.verdict.name.lower()
         found["sprt"] = {"elo0": test.test.elo0, "elo1": test.test.elo1, **known, "verdict": verdict}
     return json_line("report", found)
 

@@ -106,8 +106,7 @@ def _ruling(test: SequentialTest) -> Ruling:
 
 
 def count_candidates(store: Store, match: Match) -> Candidates:
-    """The different nets that the stored gates of this gate's entry have tested against its present net. A net that was
-    tested in several bots counts once, as accepted if it was ever."""
+    """The different nets that stored gates tested against the present net of this gate's entry, by the best ruling."""
     rulings: dict[str, set[Ruling]] = {}
     for event in store.events():
         if "gate" in event.settings:
@@ -148,8 +147,7 @@ def with_checkpoint(entry: Player, folder: Path) -> Player:
 
 
 def entry_for(registry: Registry, folder: Path) -> str:
-    """The name of the entry that stands for a trainer's checkpoints: the trainer's own, where there is an entry of that
-    name that has a net; else ``mcts`` for a rollout policy, and ``sl``."""
+    """The entry for a trainer's checkpoints: that of the trainer's name if it has a net, else ``STANDS_FOR`` or sl."""
     trainer = ""
     with suppress(ConfigError, CheckpointError):
         trainer = Checkpoint.open(folder).manifest.trainer

@@ -34,16 +34,11 @@ EMBEDDED = 200  # games that a page of an event takes in
 # --- A pool of games ---
 
 
-def league(
-    store: Store,
-    pool: Pool | None = None,
-    counted: Standings | None = None,
-    anchors: Mapping[str, float] = NO_ANCHORS,
-) -> Ratings | None:
-    """Rate all players by the games of a pool (default: the one with the most games). None without games. They aren't
-    read where ``counted`` has all that are stored. ``anchors`` are Elo by name of players that fix the scale where they
-    have rated games; raises ConfigError where these exclude them."""
-    found = _league(store, pool, counted)
+def league(store: Store, pool: Pool | None = None, anchors: Mapping[str, float] = NO_ANCHORS) -> Ratings | None:
+    """Rate all players by the games of a pool (default: the one with the most games). None without games. ``anchors``
+    are Elo by name of players that fix the scale if they have rated games. Raises ConfigError if the games exclude
+    them."""
+    found = _league(store, pool)
     known = {} if found is None else {name: elo for name, elo in anchors.items() if name in found.players}
     try:
         return found.relative_to(known) if found is not None and known else found
@@ -51,36 +46,28 @@ def league(
         raise ConfigError(f"anchors contradict the games: {error}; leave one out") from None
 
 
-def _league(store: Store, pool: Pool | None, counted: Standings | None) -> Ratings | None:
+def _league(store: Store, pool: Pool | None) -> Ratings | None:
     pool = pool or next(iter(store.pools()), None)
     if pool is None:
         return None
     names = distinct_names(store.players())
-    if counted is not None and counted.games == pool.games == store.count():
-        if {*counted.players.values()} == {*names.values()}:
-            return counted.league
     games = store.events_of(pool)
     events = [event for event in store.events() if event.id in games]
-    tests = sequential_tests(events)
     if len(games) == len(events) == 1:  # the figures are those of the event's report
+        from arena.match.event import event_from_json  # loads the compiler
+
         with suppress(ConfigError):  # the plan is of an earlier version
-            standings = _standings_of(events[0], tests, names)
+            plan = event_from_json(events[0].plan)
+            players = {one.identity: names.get(one.identity, one.name) for one in plan.players.values()} | names
+            standings = Standings(players, events[0].id, plan)
             for some in store.game_summaries(pool=pool):
                 standings.add(some)
             return standings.league
-    rated, sequential = RatedGames(), {id: SequentialTest(test) for id, test in tests.items()}
+    rated, sequential = RatedGames(), {id: SequentialTest(test) for id, test in sequential_tests(events).items()}
     for some in store.game_summaries(pool=pool):
         rated.add(counted_games(some, sequential))
     ratings = rated.rate(names | {key: key for key in rated.players if key not in names})
     return ratings and ratings.of_plan(all(_has_ended(event, games[event.id]) for event in events), {})
-
-
-def _standings_of(event: StoredEvent, tests: Mapping[str, Sprt], names: Mapping[str, str]) -> Standings:
-    from arena.match.event import event_from_json
-
-    plan = event_from_json(event.plan)
-    players = {one.identity: names.get(one.identity, one.name) for one in plan.players.values()} | {**names}
-    return Standings(players, event.id, plan.games, tests=tests, grown=plan.grown, is_enough=plan.is_enough)
 
 
 def _has_ended(event: StoredEvent, games: int) -> bool:
@@ -160,7 +147,6 @@ class EventReport(Standings):
     def __init__(self, store: Store, event: StoredEvent):
         from arena.go.game import Rules
         from arena.match.event import event_from_json
-        from arena.match.schedule import limits_of
 
         self.settings = event.settings
         self.created = event.created
@@ -168,19 +154,10 @@ class EventReport(Standings):
         self.rules = Rules.from_json(event.settings["rules"])
         plan = event_from_json(event.plan)
         self.participants = _participants(store, event, plan)
-        tests = sequential_tests([event])
         names = {key: one.name for key, one in self.participants.items()}
-        super().__init__(
-            names,
-            event.id,
-            plan.games,
-            is_match=self.kind == "match",
-            tests=tests,
-            openings=plan.terms.limit,
-            grown=plan.grown,
-            is_enough=plan.is_enough,
-            limits=limits_of({one.name: one for one in self.participants.values()}),
-        )
+        super().__init__(names, event.id, plan, is_match=self.kind == "match")
+        seconds = {one.name: one.limits.seconds for one in self.participants.values()}
+        self.limits = {name: limit for name, limit in seconds.items() if limit is not None}
         self.stored = 0
         self.dates: tuple[str, str] | None = None  # the first and the last
         self._stages: list[tuple[int, int, dict[str, Ends]]] = []  # games, how many are rated, and the ``ends``

@@ -94,8 +94,7 @@ _RATED = "unrated = '' AND black_player <> '' AND white_player <> '' AND black_p
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """A match or tournament: when it was made, its settings, which never change, and its plan, which may grow,
-    as ``event_to_json`` wrote it."""
+    """A match or tournament: its settings never change; its plan, written by ``event_to_json``, may grow."""
 
     id: str
     created: str
@@ -105,9 +104,8 @@ class StoredEvent:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Games that may be rated together: of one size, rules, komi and handicap; ``rules`` and ``setup`` as stored.
-
-    ``handicap`` is the number of stones that Black has on the board before the first move."""
+    """Games that may be rated together: of one size, komi, number of Black's handicap stones, and rules. ``rules`` and
+    ``setup`` are as stored."""
 
     games: int
     rules: str
@@ -304,8 +302,7 @@ class Store:
     # --- Events and players ---
 
     def add_event(self, event: StoredEvent) -> None:
-        """Store an event. One that is there with the same settings takes the new plan, so that it can be resumed;
-        raises StoreError when its settings are others."""
+        """Store an event, or the new plan of a stored one. Raises StoreError if that one has other settings."""
         settings = msgspec.json.encode(event.settings, order="sorted").decode()
         insert = "INSERT INTO events VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET plan = excluded.plan"
         with self._transaction():
@@ -315,8 +312,7 @@ class Store:
             self._connection.execute(insert, (event.id, event.created, settings, event.plan))
 
     def event(self, id: str) -> StoredEvent:
-        """The event of this id, or the only one whose id begins so. Raises StoreError when there is none, or more, with
-        the nearest names."""
+        """The event of this id, or the only one whose id begins so. Raises StoreError with the nearest ids."""
         known = {event.id: event for event in self.events()}
         fits = [id] if id in known else [one for one in known if id and one.startswith(id)]
         if len(fits) > 1:

@@ -1,23 +1,18 @@
 """Matches with handicap stones: who gets them, openings around them, statistics, resuming, and what is shown."""
 
-from contextlib import closing
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.commandline import arena, refused
 from helpers.events import finished, planned, player
-from helpers.games import essence, fresh
-from helpers.scripted_bots import scripted
 
 from arena import ConfigError
 from arena.cli.events import store_event
 from arena.go.coords import WHITE
 from arena.go.game import Rules, handicap_points
-from arena.go.record import GameRecord, opening_keys
+from arena.go.record import opening_keys
 from arena.match.game_loop import LiveGame
-from arena.match.runner import play_event
 from arena.match.schedule import Match
 from arena.ratings import Sprt
 from arena.results.league import read_report
@@ -59,20 +54,6 @@ def test_a_test_and_the_ratings_are_of_the_first_player_who_never_has_black(winn
     assert report.openings == report.games and report.comparison is not None
     assert report.comparison.elo.value * sign > 200 and report.tally is not None
     assert report.tally.points == (report.games if sign > 0 else 0) and report.black_advantage is None
-
-
-def test_an_interrupted_match_with_stones_plays_the_same_games(tmp_path: Path) -> None:
-    rules = Rules.preset("cgos", 7, 0.5)
-    event = planned(Match, first=scripted("GOOD", "a"), second=scripted("GOOD", "b"), rules=rules, handicap=3, games=60)
-    with Store.of(tmp_path / "whole", write=True) as store:
-        whole = essence(fresh(play_event(event, store, 1)))
-    with Store.of(tmp_path / "parts", write=True) as store:
-        parts: list[GameRecord] = []
-        with closing(play_event(event, store, 1)) as updates:
-            while not parts:
-                parts += fresh(islice(updates, 1))
-        assert 0 < len(parts) < 60
-        assert essence([*parts, *fresh(play_event(event, store, 1))]) == whole
 
 
 @pytest.mark.parametrize(("size", "stones", "more"), [(5, 2, {}), (8, 5, {}), (9, 1, {}), (9, 2, {"openings": 3})])

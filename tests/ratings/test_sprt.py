@@ -3,8 +3,6 @@
 The players toss a coin that the game's seed decides, and the games that the first of them wins are short.
 """
 
-import csv
-import json
 import re
 from pathlib import Path
 
@@ -22,18 +20,6 @@ from arena.results.store import Store
 
 FIGURES = ("SPRT", "Elo", "Score", "By colour")
 """The lines that a match's summary and its report have in common."""
-
-
-CONFIG = """
-[bots.heads]
-kind = "coin.py:COIN_64"
-first = true
-elo = 250.0
-[bots.tails]
-kind = "coin.py:COIN_64"
-first = false
-elo = 250.0
-"""
 
 
 def coins(games: int, elo: float, test: Sprt | None = None, boards: int = 8) -> Match:
@@ -87,33 +73,6 @@ def test_a_test_comes_to_the_same_figures_on_any_number_of_workers_and_boards_an
     state, results, counts, _ = verdicts[0]
     assert state == test.state(PairCounts.of(pairs))
     assert (results.wins, results.games, counts.games) == (sum(pairs), 2 * len(pairs), 2 * len(pairs))
-
-
-# --- One counter for all ---
-
-
-def test_a_match_with_a_decided_test_has_one_elo_in_its_summary_its_report_arena_elo_and_elo_csv(
-    tmp_path: Path,
-) -> None:
-    folder = tmp_path
-    (folder / "coin.py").write_text("from helpers.scripted_bots import COIN_64\n")
-    (folder / "arena.toml").write_text(CONFIG)
-    match = ("match", "heads", "tails", "--size", "7", "-n", "1000", "--sprt", "0", "150", "--workers", "2")
-    found = figures(arena(*match, folder=folder))
-    elo = found["Elo"].partition(" (95 %, valid whenever you stop)")[0]
-    counted = int(found[""].split()[-2])
-    assert counted < stored(folder)  # of many boards at once, others were over when the test was decided
-    assert found == figures(arena(*match, folder=folder)) == figures(arena("report", folder=folder))
-    assert found["Elo"] == f"{elo} (95 %, valid whenever you stop) for heads, from {counted // 2} openings"
-    arena("elo", "--csv", "results/other.csv", folder=folder)
-    for name in ("elo.csv", "other.csv"):
-        heads, tails = csv.DictReader((folder / "results" / name).read_text().splitlines())
-        assert (heads["player"], heads["estimate"]) == ("heads", elo)
-        assert heads["games"] == tails["games"] == f"{counted}"
-    report = json.loads(arena("report", "--json", folder=folder).stdout)
-    rating = json.loads(arena("elo", "--json", folder=folder).stdout.splitlines()[0])
-    assert report["standings"][0]["estimate"] == rating["estimate"] == elo
-    assert (report["counted"], report["games"]) == (counted, stored(folder))
 
 
 def test_a_gate_continues_the_test_of_the_same_players_with_another_seed_and_once_decided_plays_nothing(

@@ -16,7 +16,7 @@ from arena.contract.limits import Limits
 from arena.go.game import Ending
 from arena.match.runner import Control, Update, play_event
 from arena.ratings import PairCounts, Sprt, compare
-from arena.ratings.elo import ZERO
+from arena.ratings.elo import EloEstimate
 from arena.report.tables import Table
 from arena.report.text import print_report, sections
 from arena.results.event_state import EventState
@@ -66,7 +66,7 @@ def test_two_players_of_a_tournament_have_one_elo_from_their_pairs_everywhere(st
     report = read_report(store)
     (tally,) = report.tallies
     elo, comparison = {place.name: place.elo for place in report.places}, compare(tally.counts)
-    assert elo[tally.second] == ZERO and elo[tally.first] == pytest.approx(comparison.elo)
+    assert elo[tally.second] == EloEstimate(0.0, 0.0, 0.0) and elo[tally.first] == pytest.approx(comparison.elo)
     assert report.los(tally.first, tally.second) == pytest.approx(comparison.los)
     assert league_of_pool(store).estimates == elo  # type: ignore[union-attr]
 

@@ -12,7 +12,7 @@ from arena import StoreError
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.record import GameRecord
-from arena.match.standings import Standings, rated_places
+from arena.match.standings import rated_places
 from arena.players.player import Player
 from arena.results.export import write_elo_csv
 from arena.results.league import league, player_ratings
@@ -81,29 +81,3 @@ def test_the_csv_has_the_table_and_one_that_cant_be_written_is_one_clear_line(st
 
     with pytest.raises(StoreError, match=r"^[^\n]*can't be written[^\n]*$"):
         write_elo_csv(store, path / "elo.csv")
-
-
-OTHERS: dict[str, list[GameRecord]] = {
-    "none": [],
-    "unrated, and of another event": [record(6, "new", unrated="by hand"), record(0, "new", event="match-2")],
-    "an older player of that name": [],
-    "by other rules": [replace(record(6, "new"), rules=Rules(komi=0.5))],
-}
-
-
-@pytest.mark.parametrize("others", OTHERS)
-def test_the_csv_after_an_event_is_that_of_all_stored_games(
-    others: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """They are read again unless the event, which counted the first 7, has counted all of them."""
-    fill(store, ("new", "old"), 4, 2)
-    store.append(OTHERS[others])
-    if others == "an older player of that name":
-        store.add_players({"id-older": Player("new", "uct", settings={"playouts": 9})})
-    standings = Standings({"new": "new", "old": "old"}, is_match=True)
-    standings.add([game for batch in store.game_summaries() for game in batch][:7])
-    write_elo_csv(store, tmp_path / "read.csv")
-    if others == "none":
-        monkeypatch.delattr(Store, "game_summaries")
-    write_elo_csv(store, tmp_path / "counted.csv", standings)
-    assert (tmp_path / "counted.csv").read_text() == (tmp_path / "read.csv").read_text()

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from helpers.games import match_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -161,7 +162,7 @@ def test_games_count_as_in_the_slow_twin_whatever_the_order_in_which_they_end(
     records: list[GameRecord], data: st.DataObject, sprt: Sprt | None
 ) -> None:
     """With a sequential test in pairs, when all earlier ones are complete, up to its decision; else at once."""
-    table = Standings({NEW: NEW, OLD: OLD}, "match-1", is_match=True, tests={"match-1": sprt} if sprt else {})
+    table = Standings({NEW: NEW, OLD: OLD}, "match-1", replace(match_of(NEW, OLD), test=sprt), is_match=True)
     cuts = [0, *sorted(data.draw(st.sets(st.integers(0, len(records))))), len(records)]
     returned = [counted for begin, end in pairwise(cuts) for counted in table.add(records[begin:end])]
     known = [record for record in records if record.outcome is not None]

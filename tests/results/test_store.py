@@ -20,9 +20,8 @@ from arena import StoreError
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
-from arena.match.standings import Standings
+from arena.match.standings import RatedGames, counted_games
 from arena.players.player import Player
-from arena.results.league import sequential_tests
 from arena.results.store import Store, StoredEvent
 
 NINE = Rules.preset("cgos", 9)
@@ -153,10 +152,10 @@ def rated(store: Store) -> list[list[tuple[str, str, float]]]:
     """What the ratings are made of, for each pool: two players and Black's points."""
     found = []
     for pool in store.pools():
-        table = Standings({name: name for name in ("a-1", "b-1", "c-1")}, tests=sequential_tests(store.events()))
+        table = RatedGames()
         for games in store.game_summaries(pool=pool):
-            table.add(games)
-        known = table.rated
+            table.add(counted_games(games, {}))
+        known = table.results({name: name for name in table.players})
         names = ([known.players[at] for at in side] for side in (known.black, known.white))
         found.append(sorted(zip(*names, known.points.tolist(), strict=True)))
     return found
@@ -242,38 +241,20 @@ def test_results_of_an_earlier_version_are_read_and_go_on(path: Path, store: Sto
         assert [(game.continued, game.restarted) for game in writer.games()] == [(0, 0), (3, 1)]
 
 
-DAMAGES = "ending = 'tea'|moves = X'01'|rules = '{}'|first = 7|setup = '[1'|seed = ''|stats = X'0102'"
-
-
-def test_a_damaged_game_is_named(path: Path, store: Store) -> None:
-    damages = DAMAGES.split("|")
-    store.append([finished(number) for number in range(len(damages))])
-    for number, damage in enumerate(damages):
-        change(path, f"UPDATE games SET {damage} WHERE id = 'one-{number:05}'")
-        with refused(f"game 'one-{number:05}'", "damaged"):
-            store.game(f"one-{number:05}")
-
-
 @pytest.mark.parametrize(
-    "change",
+    "damage",
     [
-        "setup = '[[1.5],[2]]'",
-        "setup = '[[1]]'",
-        "setup = '[[400],[]]'",
-        "moves = x'FFFF'",
-        "stats = (SELECT stats FROM games WHERE seq = 2)",
+        *("ending = 'tea'", "rules = '{}'", "first = 7", "seed = ''"),
+        *("setup = '[1'", "setup = '[[1.5],[2]]'", "setup = '[[1]]'", "setup = '[[400],[]]'"),
+        *("moves = X'01'", "moves = X'FFFF'"),
+        *("stats = X'0102'", "stats = (SELECT stats FROM games WHERE seq = 2)"),  # of a game with more moves
     ],
 )
-def test_a_game_with_impossible_points_or_more_figures_than_moves_is_named(
-    path: Path, store: Store, change: str
-) -> None:
+def test_a_damaged_game_is_named(path: Path, store: Store, damage: str) -> None:
     """Commands ended in a TypeError or an IndexError."""
-    stats = (MoveStats(win_rate=0.5), MoveStats())
-    store.append([finished(1, moves=(5,)), finished(2, moves=(5, 6), facts=stats)])
-    with closing(sqlite3.connect(path)) as other:
-        other.execute(f"UPDATE games SET {change} WHERE seq = 1")
-        other.commit()
-    with refused("one-00001", "is damaged", "restore the file"):
+    store.append([finished(1, moves=(5,)), finished(2, moves=(5, 6), facts=(MoveStats(win_rate=0.5), MoveStats()))])
+    change(path, f"UPDATE games SET {damage} WHERE seq = 1")
+    with refused("game 'one-00001'", "is damaged", "restore the file"):
         store.game("1")
 
 
