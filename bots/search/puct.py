@@ -7,23 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from arena.go import kernels
 from arena.go.alive import SAFE, mark_alive
 from arena.go.jit import inlined, kernel
 from arena.go.katago_planes import mark_superko
-from arena.go.kernels import (
-    AREA_SCORED,
-    BOARD,
-    CELLS,
-    WIDTH,
-    U,
-    area_score,
-    below,
-    is_eye,
-    is_legal,
-    move_of,
-    next_random,
-    play,
-)
+from arena.go.kernels import BOARD, CELLS, WIDTH, U, area_score, below, is_eye, is_legal, move_of, next_random, play
 from arena.go.planes import HISTORY, Positions
 from bots.search import tree
 from bots.search.gumbel import choose_inside, choose_root
@@ -228,7 +216,7 @@ def prune_pass_alive(boards, roots, nodes, slots):
         root = roots[slot]
         board = boards[slot]
         root.alive[:] = 0
-        for colour in range(1, 3 if root.rules & AREA_SCORED else 1):
+        for colour in range(1, 3 if root.rules & kernels.AREA_SCORED else 1):
             mark_alive(board, colour, True, root.alive[(colour - 1) * CELLS : colour * CELLS])
         if nodes.first[slot, 0] < 0:
             continue

@@ -10,25 +10,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from arena.contract.bot import Candidate, Decision
+from arena.go import kernels
 from arena.go.board import move_from_point, point_from_move
 from arena.go.coords import BLACK, Move
 from arena.go.game import Game
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import (
-    AREA_SCORED,
-    BOARD,
-    CELLS,
-    HAS_SUPERKO,
-    WIDTH,
-    U,
-    area_score,
-    below,
-    next_random,
-    placed_score,
-    play,
-    repeats,
-    seeded,
-)
+from arena.go.kernels import AREA_SCORED, BOARD, CELLS, HAS_SUPERKO, WIDTH, U, area_score, below, play, repeats, seeded
 from arena.go.planes import HISTORY, NO_MOVE, write_earlier
 
 MAX_DEPTH = 400  # the longest path below a root; a simulation ends there
@@ -183,7 +170,7 @@ def add_result(nodes, slot, node, result):
 @inlined
 def result_of(board, root, area):
     """Black's result in [0, 1] on the board as it stands by the game's own scoring; ``area`` is its margin by area."""
-    margin = area - root.komi if root.rules & AREA_SCORED else area - placed_score(board) - root.komi
+    margin = area - root.komi if root.rules & AREA_SCORED else area - kernels.placed_score(board) - root.komi
     return np.float32(1) if margin > 0 else np.float32(0) if margin < 0 else np.float32(0.5)
 
 
@@ -238,7 +225,7 @@ def best_child(nodes, roots, slot):
                 continue
             if more == 0 and better == 0:
                 ties += 1
-                state = next_random(state)
+                state = kernels.next_random(state)
                 best = i if below(state, ties + 1) == 0 else best
                 continue
         best = i
