@@ -14,7 +14,7 @@ from numba.extending import intrinsic, lower_builtin, models, register_model
 LANES = 16
 FLOATS, WORDS = (ir.VectorType(kind, LANES) for kind in (ir.FloatType(), ir.IntType(32)))
 NONE = ir.Constant(WORDS, [0] * LANES)
-ALL, AS_SET = ir.Constant(ir.IntType(16), -1), ir.Constant(ir.IntType(32), 4)  # lanes; the rounding that is set
+ALL, AS_SET = ir.Constant(ir.IntType(16), -1), ir.Constant(ir.IntType(32), 4)  # all lanes; the current rounding mode
 
 
 class Lanes(types.Type):
@@ -77,16 +77,19 @@ def _spread(builder: Any, number: Any, kind: Any = FLOATS) -> Any:
     return builder.shuffle_vector(first, unknown, NONE)
 
 
-def _scale(builder: Any, a: Any, b: Any) -> Any:
-    return _call(builder, "x86.avx512.mask.scalef.ps.512", FLOATS, a, b, a, ALL, AS_SET)
-
-
 spread = _one(_spread)  # from a float32
 rounded = _one(lambda builder, a: _call(builder, "rint.v16f32", FLOATS, a))
-scaled = _two(_scale)  # a * 2 ** b
+scaled = _two(  # a * 2 ** b
+    lambda builder, a, b: _call(builder, "x86.avx512.mask.scalef.ps.512", FLOATS, a, b, a, ALL, AS_SET)
+)
 larger = _two(lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
 smaller = _two(lambda builder, a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
 largest = _one(lambda builder, a: _call(builder, "vector.reduce.fmax.v16f32", ir.FloatType(), a), types.float32)
+ZERO = ir.FloatType()(0.0)
+total = _one(
+    lambda builder, a: _call(builder, "vector.reduce.fadd.v16f32", ZERO.type, ZERO, a, flags=("reassoc",)),
+    types.float32,
+)
 
 
 @intrinsic
@@ -98,14 +101,6 @@ def first_lanes(typing_context, count, a, b):  # type: ignore[no-untyped-def]
         return builder.select(builder.icmp_signed("<", ir.Constant(WORDS, [*range(LANES)]), count), *values[1:])
 
     return lanes(count, a, b), code
-
-
-def _total(builder: Any, a: Any) -> Any:
-    zero = ir.FloatType()(0.0)
-    return _call(builder, "vector.reduce.fadd.v16f32", zero.type, zero, a, flags=("reassoc",))
-
-
-total = _one(_total, types.float32)
 
 
 def _reading(kind: Any) -> Any:
@@ -136,7 +131,7 @@ def _writing(bits: int = 0) -> Any:
     return function
 
 
-# Lanes at an address: arrays, whose references Numba counts, would cost more than the arithmetic.
+# Lanes at an address: Numba's reference counts of arrays would take longer than the arithmetic.
 load, load_whole = _reading(FLOATS), _reading(WORDS)  # of float32, of int32
 store, store_byte, store_short = _writing(), _writing(8), _writing(16)  # as float32, rounded to 8 or 16 bits
 
@@ -154,12 +149,10 @@ def prefetch(typing_context, address):  # type: ignore[no-untyped-def]
 
 
 def products(kind: str, vectors: int, points: int) -> Any:
-    """``multiply(acts, places, apart, offsets, steps, weights, out, stride)``: for each of ``points`` points, which is
-    ``apart`` bytes times one of ``places`` from ``acts`` on, add up the products of 4 bytes at each of ``steps``
-    ``offsets`` with the weights of 16 * ``vectors`` outputs; the sums go to ``out``, ``stride`` bytes from each other.
-
-    Four bytes are four uint8 (with int8 weights), two int16 or a float32, by ``kind``.
-    """
+    """The kernel ``multiply(acts, places, apart, offsets, steps, weights, out, stride)`` for ``points`` points and 16 *
+    ``vectors`` outputs. Point p begins at ``acts + apart * places[p]``. The products of its 4 bytes at each of
+    ``steps`` ``offsets`` with the weights are added up at ``out + stride * p``. Four bytes are, by ``kind``, four uint8
+    (with int8 weights), two int16 or a float32."""
     sums_kind = FLOATS if kind == "float32" else WORDS
     name = {"uint8": "x86.avx512.vpdpbusd.512", "int16": "x86.avx512.vpdpwssd.512", "float32": "fma.v16f32"}[kind]
 

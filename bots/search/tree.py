@@ -75,11 +75,7 @@ ROOT = np.dtype(
             ("simulations", "i4"),  # for sequential halving: the simulations of a move
             ("komi", "f4"),
             ("recent", "i8", (HISTORY,)),  # the last moves, the latest first
-            (
-                "alive",
-                "u1",
-                (2 * CELLS,),
-            ),  # Black's, then White's marks by ``mark_alive``, if the search prunes by them
+            ("alive", "u1", (2 * CELLS,)),  # Black's, then White's marks by ``mark_alive``, if the search prunes
             ("noise", "f4", (CHILDREN,)),  # Gumbel noise of the children, if the search draws it
             ("earlier", BOARD, (2,)),  # the positions one and two moves ago, if the encoder needs them
         ],

@@ -1,4 +1,4 @@
-"""The encoder katago-22 against a slow twin, and where its positions come from: games, move lists, trees, self-play."""
+"""The encoder katago-22 against a slow twin."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from helpers.reference import Point, ReferenceBoard, position, slow_map, twin_of
 
 from arena.go.coords import BLACK, Colour, apply_symmetry, pass_move
 from arena.go.game import PRESETS, Game, Rules, Scoring, handicap_points
-from arena.go.planes import encode_game, encode_rows, find_encoder
+from arena.go.planes import encode_game, find_encoder
 
 ENCODER = find_encoder("katago-22")
 met = Counter[str]()
@@ -208,28 +208,3 @@ def test_a_group_between_two_kos_is_caught() -> None:
     column = "XO....... " * 7
     check(position(f"O.O...... {column} .XO......"), range(1))
     assert met["double ko"]
-
-
-def positions_of(game: Game) -> Iterator[Game]:
-    """The positions before each move."""
-    again = Game(game.rules, 0, *game.setup, game.first)
-    for move in game.moves:
-        yield again
-        again.play(move)
-
-
-@pytest.mark.parametrize("size", [5, 9])
-def test_rows_from_move_lists_are_those_of_games(size: int) -> None:
-    """Each game by its own rules; superko and the positions of earlier moves come from the moves alone."""
-    games = [wild_game(size, rules, seed, 90) for rules, seed in product(PRESETS, range(3))]
-    moves = np.concatenate([np.array(game.moves, np.uint16) for game in games])
-    starts = np.cumsum([0, *(len(game.moves) for game in games)])
-    komis, rules = np.array([game.rules.komi for game in games]), np.array([game.rules.bits for game in games])
-    owners = np.repeat(np.arange(len(games)), np.diff(starts))
-    plies = np.arange(len(moves)) - starts[owners]
-    symmetries = np.arange(len(moves)) % 8
-    planes = encode_rows(ENCODER, size, moves, starts, komis, owners, plies, symmetries, 2, rules)
-    places = iter(range(len(moves)))
-    for game in games:
-        for again, place in zip(positions_of(game), places, strict=False):
-            assert np.array_equal(planes[place].reshape(41, size, size), encode_game(ENCODER, again, place % 8))

@@ -9,9 +9,9 @@ from helpers.reference import Point, ReferenceBoard, follow, position, wild_game
 
 from arena import ConfigError
 from arena.go.coords import BLACK, WHITE, apply_symmetry, gtp_from_move, move_from_gtp, moves_by_sgf
-from arena.go.game import Game, Rules, handicap_points
+from arena.go.game import PRESETS, Game, Rules, handicap_points
 from arena.go.ladders import DEPTH, EFFORT
-from arena.go.planes import ENCODERS, encode_game, encode_games, encode_rows, find_encoder
+from arena.go.planes import ENCODERS, Encoder, encode_game, encode_games, encode_rows, find_encoder
 from arena.go.ranks import KNOTS, PLAYER_PLANES, UNRANKED, player_planes, rank_name, rank_of, read_rank
 
 ENCODER = find_encoder("arena-17")
@@ -187,22 +187,25 @@ def test_the_encoders_agree_with_their_slow_twins(size: int, rules: str, seeds: 
     assert size > 5 or set(np.flatnonzero(~seen[1]).tolist()) <= rare, "a plane that was never set proves nothing"
 
 
-@pytest.mark.parametrize("size", [5, 19])
-def test_rows_from_move_lists_equal_those_of_games(size: int) -> None:
-    """Plies of some games in any order, some twice, with every symmetry."""
-    games = [wild_game(size, "tromp-taylor", seed, 60) for seed in range(3)]
+@pytest.mark.parametrize("size", [5, 9, 19])
+@pytest.mark.parametrize("encoder", [ENCODER, find_encoder("katago-22")], ids=lambda encoder: encoder.name)
+def test_rows_from_move_lists_equal_those_of_games(encoder: Encoder, size: int) -> None:
+    """Plies of games by all rules in any order, some twice, with every symmetry."""
+    games = [wild_game(size, rules, seed, 90) for rules in PRESETS for seed in range(3 if size < 19 else 1)]
     moves = np.concatenate([np.array(game.moves, np.uint16) for game in games])
     starts = np.cumsum([0, *(len(game.moves) for game in games)])
     komis = np.array([game.rules.komi for game in games], np.float32)
-    owners = np.concatenate([np.full(len(game.moves), number) for number, game in enumerate(games)])
-    plies = np.concatenate([np.arange(len(game.moves)) for game in games])
+    rules = np.array([game.rules.bits for game in games]) if encoder.has_past else None
+    owners = np.repeat(np.arange(len(games)), np.diff(starts))
+    plies = np.arange(len(moves)) - starts[owners]
     symmetries = (np.arange(len(moves)) % 8).astype(np.uint8)
     expected: list[np.ndarray] = []
     for game in games:
-        expected += [encode_game(ENCODER, again, (len(expected) + ply) % 8) for again, _, ply in follow(game)][:-1]
+        expected += [encode_game(encoder, again, (len(expected) + ply) % 8) for again, _, ply in follow(game)][:-1]
     order = np.random.default_rng(size).integers(0, len(moves), 2 * len(moves))
-    planes = encode_rows(ENCODER, size, moves, starts, komis, owners[order], plies[order], symmetries[order])
-    assert (planes.reshape(-1, 17, size, size) == np.array(expected)[order]).all()
+    rows = owners[order], plies[order], symmetries[order]
+    planes = encode_rows(encoder, size, moves, starts, komis, *rows, 2, rules)
+    assert (planes.reshape(-1, encoder.planes, size, size) == np.array(expected)[order]).all()
 
 
 # A random game in SGF points (tt passes), with captures, kos and passes.
