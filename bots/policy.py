@@ -1,4 +1,4 @@
-"""A policy net without search: its likeliest move, or one drawn from its probabilities."""
+"""A policy net without search: its most probable move, or a move drawn from its probabilities."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Policy(Bot):
         ]
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-        """The net's likeliest moves with the win rates of the positions after them; none of a net without a value."""
+        """The most probable moves with the win rates of the positions after them; none without a value head."""
         policy, sensible = self.raw_nn([game])[0].policy, game.sensible_moves()
         moves = [int(move) for move in policy.argsort()[::-1] if sensible[move]]
         moves = [move for move in moves if limits.moves is None or move in limits.moves][:CANDIDATES]
@@ -72,7 +72,7 @@ class Policy(Bot):
 
 
 def pick_move(game: Game, logits: np.ndarray, temperature: float) -> int:
-    """A sensible move by its logit (size² + 1,): drawn at a temperature, by the game's seed, or the best at 0."""
+    """A sensible move by logits (size² + 1,): drawn at a temperature by the game's seed, or the best at 0."""
     moves = game.sensible_moves().nonzero()[0]
     scores = logits[moves].astype(np.float64)
     if temperature == 0:

@@ -412,7 +412,7 @@ def last_liberty(board, head):
 
 @inlined
 def group_liberties(board, counts):
-    """Write to ``counts[head]`` how many different empty points each group has next to it."""
+    """Write the number of liberties of each group to ``counts`` (CELLS,) at its head."""
     for p in range(WIDTH * (board.side + 2)):
         counts[p] = 0
     for i in range(board.empty_count):
@@ -432,7 +432,7 @@ def group_liberties(board, counts):
 
 @inlined
 def mark_group(board, stone, table, plane):
-    """Write 1 to the points of a group in a plane (n²,), turned by ``table``."""
+    """Write 1 to the points of a group in ``plane`` (n²,), turned by ``table``."""
     p = np.int64(stone)
     while True:
         plane[table[move_of(board, p)]] = 1
@@ -552,7 +552,7 @@ def referee(boards, index, move, colour, hashes, count, superko, suicide):
 
 @inlined
 def is_allowed(board, p, colour, hashes, count, superko, suicide):
-    """Whether the rules let ``colour`` play at the empty point ``p``; ``hashes[:count]`` are those of all positions."""
+    """Whether ``colour`` may play at the empty point ``p``; ``hashes[:count]`` are the hashes of all positions."""
     if illegal_reason(board, p, colour, suicide) != LEGAL:
         return False
     return not superko or repeats(hashes, count, hash_after(board, p, colour)) < 0
@@ -560,7 +560,7 @@ def is_allowed(board, p, colour, hashes, count, superko, suicide):
 
 @kernel
 def legal_mask(boards, index, colour, hashes, count, superko, suicide, eyes, mask):
-    """Write to ``mask`` (size² + 1, bool) which moves are legal, those that fill an own eye only with ``eyes``."""
+    """Write the legal moves to ``mask`` (size² + 1, bool); those that fill an own eye only if ``eyes``."""
     board = boards[index]
     mask[:] = False
     mask[board.side * board.side] = True
@@ -572,8 +572,8 @@ def legal_mask(boards, index, colour, hashes, count, superko, suicide, eyes, mas
 
 @kernel
 def random_move(boards, index, colour, hashes, count, superko, seed):
-    """A uniformly random legal move that fills no own eye, or a pass when there is none. The board is unchanged
-    but for the order of its empty points."""
+    """A uniformly random legal move that fills no own eye, or a pass if there is none. Only the order of the board's
+    empty points changes."""
     board = boards[index]
     left = np.int64(board.empty_count)
     state = seeded(seed)
@@ -590,7 +590,7 @@ def random_move(boards, index, colour, hashes, count, superko, seed):
 
 @kernel
 def owner_map(boards, index, owners):
-    """Write to ``owners`` (size²) who owns each point by area: 1 black, 2 white, 0 neither."""
+    """Write the owner of each point by area to ``owners`` (size²): 1 black, 2 white, 0 neither."""
     board = boards[index]
     seen = np.zeros(CELLS, np.uint8)
     region = np.empty(CELLS, np.int16)
