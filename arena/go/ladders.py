@@ -57,30 +57,6 @@ def _gets_away(board, p, filled):
 
 
 @inlined
-def is_caught(boards, stone):
-    """Whether the group of ``stone``, in atari on ``boards[0]`` with its side to move, is lost: a depth-first search of
-    every reply and both ataris. ``boards[1:]`` are scratch, one board for each move."""
-    return _chase(boards, stone, np.int64(EFFORT), None)
-
-
-@inlined
-def is_laddered(boards, stone):
-    """``is_caught`` by KataGo's reading: a ko saves the group, unless ``_is_double_ko_death``."""
-    return _chase(boards, stone, np.int64(KATAGO_EFFORT), True)
-
-
-@kernel
-def catches(boards, stone, p, other):
-    """Whether a ladder that begins at ``p`` catches the group of ``stone``, whose liberties on ``boards[0]`` are ``p``
-    and ``other``, by KataGo's reading."""
-    board, attacker = boards[0], 3 - np.int64(boards[0].colour[U(stone)])
-    if _gets_away(board, other, p) or not is_legal(board, p, attacker):
-        return False
-    try_move(boards, p, attacker)
-    return is_laddered(boards[1:], stone)
-
-
-@inlined
 def _takes_ko(board, p, colour):
     """Whether ``colour`` at the empty point ``p``, surrounded by the other side, captures a single stone."""
     captured = 0
@@ -116,9 +92,12 @@ def _is_double_ko_death(boards, stone, ataris):
 
 
 @kernel
-def _chase(boards, stone, most, katago):
-    """``is_caught`` with at most ``most`` ataris. Unless ``katago`` is None, the group may retake a ko at once, and
-    escapes when the chase takes a ko, unless ``_is_double_ko_death``."""
+def is_caught(boards, stone, katago=None):
+    """Whether the group of ``stone``, in atari on ``boards[0]`` with its side to move, is lost: a depth-first search of
+    every reply and both ataris. ``boards[1:]`` are scratch, one board for each move. Unless ``katago`` is None, read as
+    KataGo does: the group may retake a ko at once, and escapes when the chase takes a ko, unless
+    ``_is_double_ko_death``."""
+    most = EFFORT if katago is None else KATAGO_EFFORT
     if _gets_away(boards[0], last_liberty(boards[0], np.int64(boards[0].head[U(stone)])), np.int64(0)):
         return False
     levels = boards.shape[0] // 2
@@ -181,19 +160,26 @@ def _chase(boards, stone, most, katago):
 
 
 @kernel
+def catches(boards, stone, p, other, katago=None):
+    """Whether a ladder that begins at ``p`` catches the group of ``stone``, whose liberties on ``boards[0]`` are ``p``
+    and ``other``. ``katago`` as in ``is_caught``."""
+    board, attacker = boards[0], 3 - np.int64(boards[0].colour[U(stone)])
+    if _gets_away(board, other, p) or not is_legal(board, p, attacker):
+        return False
+    try_move(boards, p, attacker)
+    return is_caught(boards[1:], stone, katago)
+
+
+@kernel
 def find_ladders(boards, stone, table, plane):
     """Write 1 to ``plane`` (n²,), turned by ``table``, for each move that begins a ladder which catches the group of
     ``stone``, with two liberties on ``boards[0]``; returns whether there is one."""
-    board = boards[0]
-    attacker = 3 - np.int64(board.colour[U(stone)])
-    _, first, second, _ = first_liberties(board, stone, 3)
+    _, first, second, _ = first_liberties(boards[0], stone, 3)
     found = False
-    for p in (first, second):
-        if is_legal(board, p, attacker):
-            try_move(boards, p, attacker)
-            if is_caught(boards[1:], stone):
-                plane[table[move_of(board, p)]] = 1
-                found = True
+    for p, other in ((first, second), (second, first)):
+        if catches(boards, stone, p, other):
+            plane[table[move_of(boards[0], p)]] = 1
+            found = True
     return found
 
 
@@ -202,15 +188,9 @@ def _is_saved(boards, p, stone, colour):
     """Whether no ladder catches the group of ``stone`` after ``colour`` plays ``p``."""
     try_move(boards, p, colour)
     liberties, first, second, _ = first_liberties(boards[1], stone, 3)
-    if liberties < 2:
-        return False
-    if liberties == 2:
-        for q in (first, second):
-            if is_legal(boards[1], q, 3 - colour):
-                try_move(boards[1:], q, 3 - colour)
-                if is_caught(boards[2:], stone):
-                    return False
-    return True
+    if liberties != 2:
+        return liberties > 2
+    return not (catches(boards[1:], stone, first, second) or catches(boards[1:], stone, second, first))
 
 
 @kernel

@@ -42,12 +42,6 @@ Effort = Counter[str]
 """Counts the ataris that were looked at."""
 
 
-def after(board: ReferenceBoard, point: Point, colour: int) -> ReferenceBoard | None:
-    """The board after a move, None when it's illegal."""
-    found = board.after(point, colour, suicide=False)
-    return None if isinstance(found, str) else found
-
-
 def is_caught(board: ReferenceBoard, stone: Point, effort: Effort, depth: int = 1) -> bool:
     """Whether the group of ``stone``, in atari and on the move, can be chased until it is captured."""
     effort["spent"] += 1
@@ -57,7 +51,7 @@ def is_caught(board: ReferenceBoard, stone: Point, effort: Effort, depth: int = 
         if board.stones.get(other) == 3 - colour and len(board.open_points(other)) == 1:
             replies += board.open_points(other)
     for reply in dict.fromkeys(replies):
-        saved = after(board, reply, colour)
+        saved = board.played(reply, colour)
         if saved is None or len(saved.open_points(stone)) < 2:
             continue
         if len(saved.open_points(stone)) > 2 or not is_chased(saved, stone, effort, depth):
@@ -67,7 +61,7 @@ def is_caught(board: ReferenceBoard, stone: Point, effort: Effort, depth: int = 
 
 def is_chased(board: ReferenceBoard, stone: Point, effort: Effort, depth: int) -> bool:
     """Whether an atari on the group of ``stone``, which has two liberties, catches it."""
-    ataris = [after(board, point, 3 - board.stones[stone]) for point in board.open_points(stone)]
+    ataris = [board.played(point, 3 - board.stones[stone]) for point in board.open_points(stone)]
     return any(atari is not None and is_caught(atari, stone, effort, depth + 2) for atari in ataris)
 
 
@@ -77,12 +71,12 @@ def captures_in_ladder(board: ReferenceBoard, point: Point, colour: int, effort:
         for other in board.neighbours(point)
         if board.stones.get(other) == 3 - colour and len(board.open_points(other)) == 2
     ]
-    played = after(board, point, colour)
+    played = board.played(point, colour)
     return played is not None and any(is_caught(played, other, effort) for other in chased)
 
 
 def escapes_a_ladder(board: ReferenceBoard, point: Point, colour: int, effort: Effort) -> bool:
-    played = after(board, point, colour)
+    played = board.played(point, colour)
     if played is None:
         return False
     for stone, there in board.stones.items():
@@ -112,7 +106,7 @@ def slow_alphago(board: ReferenceBoard, colour: int, moves: list[int], effort: E
             planes[11 + min(board.liberties(point), 8)][point] = 1
             continue
         planes[2][point] = 1
-        played = after(board, point, colour)
+        played = board.played(point, colour)
         if played is None:
             continue
         captured = sum(point not in played.stones for point in board.stones)
@@ -132,7 +126,7 @@ def slow_ladders(board: ReferenceBoard, colour: int, effort: Effort) -> np.ndarr
     for point in np.ndindex(board.size, board.size):
         stone = board.stones.get(point)
         for turn, mover in enumerate((colour, 3 - colour)):
-            played = after(board, point, mover) if stone is None else None
+            played = board.played(point, mover) if stone is None else None
             if played is not None:
                 planes[8 + turn][point] = played.liberties(point) == 1
                 planes[4 + turn][point] = captures_in_ladder(board, point, mover, effort)
