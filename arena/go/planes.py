@@ -34,7 +34,7 @@ class Positions(NamedTuple):
     """Positions to encode, as kernels take them."""
 
     boards: np.ndarray  # (B,) BOARD
-    colours: np.ndarray  # (B,) int64: who is to move
+    colours: np.ndarray  # (B,) int64: the side to move
     recent: np.ndarray  # (B, HISTORY) int64: the last moves, the latest first; NO_MOVE where there was none
     komis: np.ndarray  # (B,) float64: White's
     symmetries: np.ndarray  # (B,) int64: how the planes are turned, a row of ``symmetry_table``

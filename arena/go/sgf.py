@@ -219,7 +219,7 @@ def _text(node: Properties, name: str, one_line: bool = True) -> str:
 
 
 def _setup_and_moves(line: Sequence[Properties], size: int) -> tuple[Stones, Colour | None, list[Move]]:
-    """The stones set up before the first move, who begins, if given, and the moves. Raises RecordError."""
+    """The stones set up before the first move, the side that begins, if given, and the moves. Raises RecordError."""
     stones: tuple[set[Move], set[Move]] = (set(), set())
     first = last = None
     moves: list[Move] = []

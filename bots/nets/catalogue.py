@@ -36,7 +36,7 @@ class ClassicConfig:
     """The shape of such a net; everything needed to build it again."""
 
     family: str  # trencseni, alphago or gocnn
-    planes: int  # input planes; the encoder says how many
+    planes: int  # input planes, those of the encoder
     layers: int  # convolutions before the last
     channels: int  # of each
     size: int  # the only size of boards that it plays; 0 for any

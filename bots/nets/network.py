@@ -52,7 +52,7 @@ def win_rates(value: Tensor) -> Tensor:
 class NetworkConfig:
     """The shape of a net; everything needed to build it again."""
 
-    planes: int = 17  # input planes; the encoder says how many
+    planes: int = 17  # input planes, those of the encoder
     blocks: int = 6  # residual blocks of two convolutions
     channels: int = 64  # of the tower
     pooling_blocks: int = 2  # how many of the blocks pool over the whole board, spread evenly

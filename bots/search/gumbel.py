@@ -72,14 +72,6 @@ def _weight(nodes, slot, child, unvisited, scale, highest):
 
 
 @inlined
-def _score(nodes, root, slot, child, mixed, scale):
-    """Noise + logit + scaled result of a child of the root."""
-    noise = root.noise[child - np.int64(nodes.first[slot, 0])]
-    result = nodes.value[slot, child] if nodes.visits[slot, child] > 0 else mixed
-    return noise + np.log(nodes.prior[slot, child]) + scale * result
-
-
-@inlined
 def _best_scored(nodes, root, slot, params, wanted):
     """The root's child with the highest noise + logit + scaled result: of those with ``wanted`` visits, pending ones
     counted, or of all if there are none; -1 when superko forbids every move."""
@@ -88,7 +80,9 @@ def _best_scored(nodes, root, slot, params, wanted):
     for child in children_of(nodes, slot, np.int64(0)):
         if nodes.visits[slot, child] == FORBIDDEN:
             continue
-        score = _score(nodes, root, slot, child, mixed, scale)
+        noise = root.noise[child - np.int64(nodes.first[slot, 0])]
+        result = nodes.value[slot, child] if nodes.visits[slot, child] > 0 else mixed
+        score = noise + np.log(nodes.prior[slot, child]) + scale * result
         fit = nodes.visits[slot, child] + nodes.pending[slot, child] == wanted
         if best < 0 or fit > fits or (fit == fits and score > best_score):
             best, best_score, fits = child, score, fit
