@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arena import ConfigError
-from arena.contract.bot import BotKind, Decision, Limits, setting
+from arena.contract.bot import BotKind, setting
 from arena.go.ranks import WEAKEST_SEEN, read_rank
 from bots.nets.checkpoint import Checkpoint, Precision, check_net, find
 from bots.policy import Policy
@@ -58,13 +57,6 @@ class HumanLike(Policy):
         self._temperature = float(np.interp(self._rank, list(TEMPERATURES), list(TEMPERATURES.values())))
         rank = max(self._rank, WEAKEST_SEEN)
         self._net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, ranks=(rank, rank))
-
-    def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
-        logits, win_rates = self._evaluate(games)
-        return [
-            Decision(self._move(game, row, float(win_rate)), float(win_rate))
-            for game, row, win_rate in zip(games, logits, win_rates, strict=True)
-        ]
 
     def _move(self, game: Game, logits: np.ndarray, win_rate: float) -> int | None:
         """A random sensible move by the policy; None to resign. If the rules require dead stones to be captured, it

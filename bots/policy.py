@@ -41,9 +41,13 @@ class Policy(Bot):
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         logits, win_rates = self._evaluate(games)
         return [
-            Decision(pick_move(game, row, self._temperature), None if isnan(win_rate) else float(win_rate))
-            for game, row, win_rate in zip(games, logits, win_rates, strict=True)
+            Decision(self._move(game, row, win_rate), None if isnan(win_rate) else win_rate)
+            for game, row, win_rate in zip(games, logits, win_rates.tolist(), strict=True)
         ]
+
+    def _move(self, game: Game, logits: np.ndarray, win_rate: float) -> int | None:
+        """The move to play; None to resign."""
+        return pick_move(game, logits, self._temperature)
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
         """The most probable moves with the win rates of the positions after them; none without a value head."""
