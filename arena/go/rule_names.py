@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from arena.go.game import PRESETS, Rules
 
-UNKNOWN = "unknown"  # the name of the rules of a record without RU
+UNKNOWN = "unknown"  # the name of the rules of a record that names no known rules
 
 _BEGINNINGS = {
     "cgos": ("cgos",),

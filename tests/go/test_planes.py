@@ -42,55 +42,42 @@ Effort = Counter[str]
 """Counts the ataris that were looked at."""
 
 
-def is_caught(board: ReferenceBoard, stone: Point, effort: Effort, depth: int = 1) -> bool:
+def replies(board: ReferenceBoard, stone: Point) -> list[Point]:
+    """The moves that may save a group in atari: its last liberty, and captures around it."""
+    around = [other for other in board.group(stone)[1] if other in board.stones and board.liberties(other) == 1]
+    captures = [point for other in around for point in board.open_points(other)]
+    return list(dict.fromkeys([*board.open_points(stone), *captures]))
+
+
+def is_caught(board: ReferenceBoard, stone: Point, effort: Effort) -> bool:
     """Whether the group of ``stone``, in atari and on the move, can be chased until it is captured."""
     effort["spent"] += 1
-    colour = board.stones[stone]
-    replies = sorted(board.open_points(stone))
-    for other in board.group(stone)[1]:
-        if board.stones.get(other) == 3 - colour and len(board.open_points(other)) == 1:
-            replies += board.open_points(other)
-    for reply in dict.fromkeys(replies):
-        saved = board.played(reply, colour)
-        if saved is None or len(saved.open_points(stone)) < 2:
-            continue
-        if len(saved.open_points(stone)) > 2 or not is_chased(saved, stone, effort, depth):
-            return False
-    return True
+    return not any(is_saved(board, reply, stone, effort) for reply in replies(board, stone))
 
 
-def is_chased(board: ReferenceBoard, stone: Point, effort: Effort, depth: int) -> bool:
+def is_saved(board: ReferenceBoard, point: Point, stone: Point, effort: Effort) -> bool:
+    """Whether the group of ``stone`` can't be chased any more after its side plays a point."""
+    played = board.played(point, board.stones[stone])
+    count = 0 if played is None else played.liberties(stone)
+    return played is not None and (count > 2 or (count == 2 and not is_chased(played, stone, effort)))
+
+
+def is_chased(board: ReferenceBoard, stone: Point, effort: Effort) -> bool:
     """Whether an atari on the group of ``stone``, which has two liberties, catches it."""
     ataris = [board.played(point, 3 - board.stones[stone]) for point in board.open_points(stone)]
-    return any(atari is not None and is_caught(atari, stone, effort, depth + 2) for atari in ataris)
+    return any(atari is not None and is_caught(atari, stone, effort) for atari in ataris)
 
 
 def captures_in_ladder(board: ReferenceBoard, point: Point, colour: int, effort: Effort) -> bool:
-    chased = [
-        other
-        for other in board.neighbours(point)
-        if board.stones.get(other) == 3 - colour and len(board.open_points(other)) == 2
-    ]
+    chased = [other for other in board.neighbours(point) if board.stones.get(other) == 3 - colour]
+    chased = [other for other in chased if board.liberties(other) == 2]
     played = board.played(point, colour)
     return played is not None and any(is_caught(played, other, effort) for other in chased)
 
 
 def escapes_a_ladder(board: ReferenceBoard, point: Point, colour: int, effort: Effort) -> bool:
-    played = board.played(point, colour)
-    if played is None:
-        return False
-    for stone, there in board.stones.items():
-        if there != colour or len(board.open_points(stone)) != 1:
-            continue
-        _group, border = board.group(stone)
-        touched = [other for other in border if board.stones.get(other) == 3 - colour]
-        captures = any(board.open_points(other) == {point} for other in touched)
-        if not captures and board.open_points(stone) != {point}:
-            continue
-        count = len(played.open_points(stone))
-        if count > 2 or (count == 2 and not is_chased(played, stone, effort, 1)):
-            return True
-    return False
+    own = [stone for stone, there in board.stones.items() if there == colour and board.liberties(stone) == 1]
+    return any(point in replies(board, stone) and is_saved(board, point, stone, effort) for stone in own)
 
 
 def slow_alphago(board: ReferenceBoard, colour: int, moves: list[int], effort: Effort) -> np.ndarray:
@@ -136,7 +123,7 @@ def slow_ladders(board: ReferenceBoard, colour: int, effort: Effort) -> np.ndarr
             if len(open_points) == 1:
                 planes[0 + theirs][point] = is_caught(board, point, effort)
             elif len(open_points) == 2:
-                planes[2 + theirs][point] = is_chased(board, point, effort, 1)
+                planes[2 + theirs][point] = is_chased(board, point, effort)
             elif len(open_points) in (4, 5):
                 planes[2 + 2 * len(open_points) + theirs][point] = 1
     return planes
