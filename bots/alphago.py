@@ -1,14 +1,13 @@
 """The AlphaGo hybrid: PUCT with a policy net, leaves evaluated by net, rollouts or both (Silver et al. 2016).
 
-Win rates are for the game's rules where the net's encoder has them (``katago-22``), else for area scoring; rollouts and
-lines that end the game follow the game's rules.
-"""
+The net's win rates are for the game's rules if its encoder has them (``katago-22``), else for area scoring. Rollouts
+and finished games follow the game's rules."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,7 @@ UNLIMITED_VISITS = 1 << 40  # more visits than a tree can have
 MAX_INT32 = 2**31 - 1
 BATCH = 8  # leaves per batch under a time limit: 1.5 times as many visits as one by one (int8, AVX2)
 NODE_BYTES = 24
-FIRST_NODES = 2**15  # nodes that a tree has room for at first: some 400 visits on 9x9
+FIRST_NODES = 2**15  # initial capacity of a tree: some 400 visits on 9x9
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +79,13 @@ class AlphaGo(Bot):
         self._net = cache(lambda size: load(find(config.checkpoint, size=size)))  # a name means the same net for good
         self._trees = tree.TreePool(FIRST_NODES, most=config.max_tree_mb * 2**20 // NODE_BYTES)
         self._leaves = puct.Leaves.empty(0)
-        self._net(9)  # a net that can't be loaded is refused now
+        self._net(9)  # raises CheckpointError now, not at the first move
 
     def choose(self, game: Game, limits: Limits) -> Decision:
         return self.choose_all([game], limits)[0]
 
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
-        """Search all the trees in lock step; the games are of one size. Without rollouts, ownership is the net's."""
+        """Search all trees in lock step, on boards of one size. Without rollouts, ownership is the net's."""
         size = games[0].rules.size
         net = self._net(size)
         decisions = [self._decide(slot, size) for slot in self._search_all(games, limits)]
@@ -96,8 +95,8 @@ class AlphaGo(Bot):
         return decisions
 
     def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, ...]:
-        """Targets for a net: the visits of each move, or the improved policy (games, size² + 1), the win rates (games,)
-        of the sides to move, the means over all visits, float64, and the net's ownership (games, size²), if any."""
+        """Targets for a net, float64: the visits of each move, or the improved policy of Gumbel (games, size² + 1); the
+        mean win rates of the sides to move (games,); the net's ownership (games, size²) float32, if it has any."""
         size, trees = games[0].rules.size, self._trees
         visits, win_rates = np.zeros((len(games), size * size + 1)), np.empty(len(games))
         for row, slot in enumerate(self._search_all(games, limits)):
@@ -108,7 +107,7 @@ class AlphaGo(Bot):
                     visits[row, candidate.move] = candidate.visits
             if not visits[row].any():  # the tree had no room
                 visits[row, trees.best(slot, size)[0]] = 1
-            win_rates[row] = 1 - trees.nodes.value[slot, 0]  # a node's value is seen by whoever moved to it
+            win_rates[row] = 1 - trees.nodes.value[slot, 0]  # a node's value is for the player who moved to it
         net = self._net(size)
         return (visits, win_rates, net.ownership(net.encode(games))) if net.has_ownership else (visits, win_rates)
 
@@ -134,8 +133,8 @@ class AlphaGo(Bot):
         return self._net(games[0].rules.size).raw_nn(games, symmetry)
 
     def _search_all(self, games: Sequence[Game], limits: Limits, is_analysis: bool = False) -> list[int]:
-        """The slots of the games, their trees searched. An analysis also continues the tree of a Gumbel search, and may
-        end at the root; otherwise one move is visited, however little time there is."""
+        """Search the trees of the games; returns their slots. An analysis also continues the tree of a Gumbel search,
+        and may visit only the root. Otherwise at least one move is visited, even after the time is up."""
         config, trees, size, seconds = self._config, self._trees, games[0].rules.size, limits.seconds
         net = self._net(size)
         has_past = net.encoder.has_past
@@ -159,7 +158,7 @@ class AlphaGo(Bot):
         options, rollouts = self._puct.select_options(params, self._leaves), params if config.rollout_weight else None
         while True:
             budget = most
-            if seconds is not None:  # by steps: where all lines end the game, one is spent without a look at the clock
+            if seconds is not None:  # in steps: visits that all end the game never return to this loop
                 budget = min(most, int(trees.nodes.visits[slots, 0].max()) + STEP)
             trees.make_room(slots, per_game * (size * size + 1))
             nodes, leaves = trees.nodes, self._leaves
@@ -179,17 +178,14 @@ class AlphaGo(Bot):
 
         puct, params, trees, size = self._puct, self._params, tree.TreePool(FIRST_NODES), game.rules.size
         leaves, slots = puct.Leaves.empty(1, encoder.has_past), np.empty(0, np.int64)
-        boards, roots, nodes, options = trees.boards, trees.roots, trees.nodes, puct.select_options(params, leaves)
         found = np.empty((0, size * size + 1), np.float32), np.empty(0, np.float32)
-        rollouts = params if params.rollout_weight else None
+        expand = (params, symmetry_table(size), leaves, 0, *found, params if params.rollout_weight else None)
+        select = (params, leaves, *puct.select_options(params, leaves))
+        boards, roots, nodes = trees.boards, trees.roots, trees.nodes
         return {
-            "select": lambda: puct.select_leaves(
-                boards, roots, trees.hashes, nodes, slots, 0, 0, params, leaves, *options
-            ),
-            "expand": lambda: puct.expand_leaves(
-                roots, nodes, trees.owners, params, symmetry_table(size), leaves, 0, *found, rollouts
-            ),
-            "prune": lambda: puct.prune_pass_alive(boards, roots, nodes, slots),
+            "select": partial(puct.select_leaves, boards, roots, trees.hashes, nodes, slots, 0, 0, *select),
+            "expand": partial(puct.expand_leaves, roots, nodes, trees.owners, *expand),
+            "prune": partial(puct.prune_pass_alive, boards, roots, nodes, slots),
             "tree": lambda: (trees.slots_of([game]), trees.best(0, size)),
         }
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import takewhile
 from math import ceil, isfinite
 from os.path import expanduser
 from pathlib import Path
@@ -78,8 +79,7 @@ def quoted(text: str, most: int = 80) -> str:
 
 
 def read_command(config: Config, setting: str = "command") -> list[str]:
-    """The program, by its full path, and the arguments of one of the command lines: ``command`` or ``analysis``. Raises
-    ConfigError."""
+    """The full path of the program and its arguments, from the command line in ``setting``. Raises ConfigError."""
     command = getattr(config, setting)
     try:
         arguments = shlex.split(command)
@@ -93,7 +93,7 @@ def read_command(config: Config, setting: str = "command") -> list[str]:
 
 
 def _find(program: str, config: Config) -> str | None:
-    """The full path of a program, if there is one, from the engine's folder and by its PATH."""
+    """The full path of a program, looked up from the engine's folder and PATH; None if there is none."""
     place = expanduser(program)
     if os.sep in place:
         place = os.path.join(expanduser(config.cwd) or os.curdir, place)
@@ -102,10 +102,8 @@ def _find(program: str, config: Config) -> str | None:
 
 
 class Engine:
-    """One engine process and the conversation with it, a command at a time.
-
-    After any fault but a ErrorResponse the conversation is out of step, and only ``stop`` may be called.
-    """
+    """One engine process, which answers a command at a time. After a fault other than ErrorResponse an answer may be
+    pending, so that only ``stop`` may be called."""
 
     def __init__(self, config: Config, setting: str = "command"):
         """Start the process, in a session of its own. Raises ConfigError as ``read_command`` does, and BotFault."""
@@ -113,9 +111,9 @@ class Engine:
         self.title = describe("command", shlex.join(arguments))[:80]
         self._log = Path(expanduser(config.log)) if config.log else None
         self._unread, self._stderr = bytearray(), bytearray()
-        self._lifeline, watched = (end.detach() for end in socket.socketpair())  # it ends where the guardian does
+        self._lifeline, watched = (end.detach() for end in socket.socketpair())  # closes when the guardian ends
         mark = f"{os.getpid()}-{time.monotonic_ns()}-"
-        self._ended: int | None = None  # the engine's exit code, or less a signal's number
+        self._ended: int | None = None  # the engine's exit code; minus the signal's number if a signal ended it
         try:
             if self._log is not None:
                 self._log.open("ab").close()
@@ -143,29 +141,20 @@ class Engine:
         """End the engine and every process that descends from it. Can be called again."""
 
     def ask(self, command: str, deadline: float) -> str:
-        """The text of the answer, without its sign. ``deadline`` is a time of ``running_clock``.
-
-        Raises ErrorResponse on an error answer; BotTimeout; BotFault when the engine ended or talks without answering.
-        """
+        """The text of the answer, without its sign. ``deadline`` is a time of ``running_clock``. Raises ErrorResponse
+        for an error answer; BotTimeout; BotFault when the engine ends, or writes too much without answering."""
         self._listen(0)
-        self._unread.clear()  # what it wrote unasked
+        self._unread.clear()  # output that no command asked for
         self.write(f"{command}\n", deadline)
-        sign, answer = "", []
-        for line in self.lines(command, deadline):
-            if sign and not line:
-                break
-            if sign:
-                answer.append(line)
-            elif found := ANSWER.match(line):
-                sign, first = found.groups()
-                answer.append(first)
-        text = "\n".join(answer)
+        lines = self.lines(command, deadline)
+        sign, first = next(found for line in lines if (found := ANSWER.match(line))).groups()
+        text = "\n".join([first, *takewhile(bool, lines)])  # an empty line ends the answer
         if sign == "?":
             raise ErrorResponse(self._describe(f"refuses {quoted(command)}: {quoted(text)}"))
         return text
 
     def write(self, text: str, deadline: float) -> None:
-        """Write lines to the engine, and read meanwhile what it writes. Raises BotFault."""
+        """Write lines to the engine, reading its output meanwhile. Raises BotFault."""
         left = text.encode()
         while left:
             try:
@@ -178,7 +167,7 @@ class Engine:
                 raise self._end_fault(text[:80]) from None
 
     def lines(self, command: str, deadline: float) -> Iterator[str]:
-        """What the engine writes from now on, line by line, without control signs. Raises BotTimeout or BotFault."""
+        """Endless: the engine's next lines of output, without control signs. Raises BotTimeout or BotFault."""
         started, size = running_clock(), 0
         while True:
             while (end := self._unread.find(b"\n")) >= 0:
@@ -196,7 +185,7 @@ class Engine:
             self._listen(deadline - now)
 
     def _listen(self, seconds: float) -> None:
-        """Read what has come on stdout and stderr, after waiting at most so long, which may be infinite, for it."""
+        """Wait for output at most this many seconds, which may be infinite, and read what there is."""
         poll = select.poll()
         for descriptor in self._open:
             poll.register(descriptor, select.POLLIN)
@@ -204,7 +193,7 @@ class Engine:
             chunk = os.read(descriptor, 1 << 16)
             if not chunk:
                 self._open.discard(descriptor)
-                if descriptor == self._lifeline:  # the guardian was killed, and the engine with it: another one goes on
+                if descriptor == self._lifeline:  # the guardian was killed, and the engine with it
                     self._ended = -signal.SIGKILL
             elif descriptor == self._lifeline:
                 self._ended = os.waitstatus_to_exitcode(int.from_bytes(chunk, "little"))
@@ -218,7 +207,7 @@ class Engine:
                         log.write(chunk[: max(0, LONGEST_LOG - log.tell())])
 
     def _describe(self, reason: str) -> str:
-        """The reason in one line, with who is at fault and the last lines of its stderr."""
+        """One line: the engine, the reason and the last lines of its stderr."""
         last = [text for line in self._stderr.splitlines()[-9:] if (text := _decode_line(line))][-3:]
         stderr = f"; its stderr ends with {quoted(' / '.join(last), 300)}" if last else ""
         return f"{self.title}: {reason}{stderr}"
@@ -226,21 +215,24 @@ class Engine:
     def _end_fault(self, command: str) -> BotFault:
         """The fault of an engine that ended, or closed its output, instead of answering."""
         self._wait()
-        code, kind = self._ended, BotFault
-        how = "closed its output" if code is None else f"ended with exit code {code}"
-        if code is not None and code < 0:
+        code = self._ended
+        if code is None:
+            how = "closed its output"
+        elif code < 0:
             how = f"was ended by signal {-code} ({signal.strsignal(-code)})"
-        if code is not None and (code < 0 or code - 128 in signal.valid_signals()):  # a shell adds 128
-            kind = BotKilled
-        return kind(self._describe(f"{how} instead of answering {quoted(command)}"))
+        else:
+            how = f"ended with exit code {code}"
+        was_killed = code is not None and (code < 0 or code - 128 in signal.valid_signals())  # a shell adds 128
+        fault = BotKilled if was_killed else BotFault
+        return fault(self._describe(f"{how} instead of answering {quoted(command)}"))
 
     def _wait(self) -> None:
-        """Let the engine end by itself within ENGINE_EXIT_SECONDS, and read what it still writes."""
+        """Let the engine end by itself within ENGINE_EXIT_SECONDS, reading its output."""
         until = running_clock() + ENGINE_EXIT_SECONDS
         while self._ended is None and running_clock() < until:
             self._listen(0.02)
             self._unread.clear()
-        self._listen(0)  # one reading empties a pipe
+        self._listen(0)  # one read empties a pipe
 
     def quit(self) -> None:
         """Ask the engine to end and give it a moment; then ``stop``. Can be called again."""
@@ -256,7 +248,7 @@ def _decode_line(line: bytearray) -> str:
 
 
 def _end_engine(process: subprocess.Popen[bytes], lifeline: int, mark: str) -> None:
-    """End an engine with all that descends from it: by its guardian, and here where that was killed."""
+    """Have the guardian end the engine and its descendants; end them here if the guardian was killed."""
     os.close(lifeline)
     with suppress(subprocess.TimeoutExpired):
         process.wait(2 * guard.END_SECONDS)
@@ -271,19 +263,19 @@ def _end_engine(process: subprocess.Popen[bytes], lifeline: int, mark: str) -> N
 
 class GtpBot(Bot):
     """Plays what an engine plays. The engine runs from the start; after a fault ``prepare`` starts a new one. ``name``
-    is what it says of itself, with its version."""
+    is the engine's own name and version."""
 
     def __init__(self, config: Config):
-        """Raises ConfigError when the command can't be started or doesn't answer as GTP asks. An engine that is killed
-        meanwhile is started again by ``prepare``: that may happen to any engine, at any time of an event."""
+        """Raises ConfigError when the command can't be started or doesn't answer GTP commands. An engine that is killed
+        while it starts is not an error; ``prepare`` starts it again."""
         self._config = config
         self.startup = config.startup
         self.name = ""
         self._commands: frozenset[str] = frozenset()
         self._engine: Engine | None = None
-        self._game: Game | None = None  # the one that the engine follows
-        self._limits: tuple[int | None, TimeSettings | None] | None = None  # sent to the engine last
-        self._moves: list[Move] = []  # of that game, those that the engine has
+        self._game: Game | None = None  # the game that is set up in the engine
+        self._moves: list[Move] = []  # the moves of that game that were sent
+        self._limits: tuple[int | None, TimeSettings | None] | None = None  # the limits that were sent last
         self._report: tuple[list[Candidate], np.ndarray | None] = [], None  # on the position of the last decision
         try:
             with suppress(BotKilled):
@@ -292,7 +284,7 @@ class GtpBot(Bot):
             raise ConfigError(f"{fault}") from None
 
     def _start(self) -> Engine:
-        """Raises BotFault, with what to do about it, when the engine can't be started or doesn't answer in time."""
+        """Raises BotFault, with advice, when the engine can't be started or doesn't answer in time."""
         deadline = running_clock() + self.startup
         engine = self._engine = Engine(self._config)
         answers = dict.fromkeys(("name", "version", "list_commands"), "")
@@ -310,7 +302,7 @@ class GtpBot(Bot):
 
     @contextmanager
     def _running(self) -> Iterator[Engine]:
-        """The engine, started if need be. When anything is raised meanwhile it is stopped: it may be answering yet."""
+        """The engine, started if need be. An exception in the block stops it, as an answer may be pending."""
         try:
             yield self._engine or retry_killed(self._start)
         except BaseException:
@@ -329,7 +321,7 @@ class GtpBot(Bot):
         self._stop()
 
     def prepare(self, game: Game, limits: Limits) -> None:
-        """Start an engine where none runs; play it a game that it doesn't follow yet. Raises BotTimeout, BotFault."""
+        """Start an engine if none runs, and send a game that isn't set up yet. Raises BotTimeout, BotFault."""
         deadline = running_clock() + self.startup
         with self._running() as engine:
             if self._game is not game or self._moves != game.moves[: len(self._moves)]:
@@ -349,26 +341,26 @@ class GtpBot(Bot):
                 self._ask_if_known(engine, f"time_left {letter} {left}", deadline)
             answer = self._generate(engine, letter, game.rules.size, deadline)
             if answer.lower() == "resign":
-                self._game = None  # it has resigned in a game that may go on elsewhere
+                self._game = None  # the game may go on elsewhere, and is set up again then
             else:
                 try:
                     move = move_from_gtp(answer, game.rules.size)
                 except ValueError:
-                    fault = f"{engine.title}: its answer to 'genmove', {quoted(answer)}, is not a move"
-                    raise BotFault(fault) from None
+                    words = f"{engine.title}: its answer to 'genmove', {quoted(answer)}, is not a move"
+                    raise BotFault(words) from None
                 self._moves.append(move)
         candidates, ownership = self._report
-        about = next((one for one in candidates if one.move == move), candidates[0] if candidates else None)
-        if about is None:
+        if not candidates:
             return Decision(move, ownership=ownership)
-        return Decision(move, about.win_rate, sum(one.visits for one in candidates), ownership, about.score)
+        played = next((one for one in candidates if one.move == move), candidates[0])
+        return Decision(move, played.win_rate, sum(one.visits for one in candidates), ownership, played.score)
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-        """What the engine reported of its candidates with its last decision, which was in this game."""
+        """The candidates that the engine reported with its last decision, which was in this game."""
         return list(self._report[0])
 
     def ask(self, command: str) -> None:
-        """Give a command between games. Raises ErrorResponse, BotTimeout or BotFault; the engine is stopped then."""
+        """Send a command between games. Raises ErrorResponse, BotTimeout or BotFault, and then stops the engine."""
         with self._running() as engine:
             self._game = None
             engine.ask(command, running_clock() + self.startup)
@@ -376,13 +368,13 @@ class GtpBot(Bot):
     # --- Commands to the engine ---
 
     def _ask_if_known(self, engine: Engine, command: str, deadline: float) -> None:
-        """Send a command if the engine lists it. A refusal is ignored: the referee judges moves and clocks anyway."""
+        """Send a command if the engine lists it. A refusal is ignored: the referee judges moves and clocks."""
         if command.partition(" ")[0] in self._commands:
             with suppress(ErrorResponse):
                 engine.ask(command, deadline)
 
     def _set_up(self, engine: Engine, game: Game, limits: Limits, deadline: float) -> None:
-        """Set the engine up for a game before its first move."""
+        """Send the rules, setup stones and limits of a game."""
         rules = game.rules
         engine.ask(f"boardsize {rules.size}", deadline)
         engine.ask("clear_board", deadline)
@@ -400,8 +392,8 @@ class GtpBot(Bot):
         self._game, self._moves = game, []
 
     def _set_limits(self, engine: Engine, limits: Limits, deadline: float) -> None:
-        """Send the limits where they have changed: the clock (GTP 2, section 4.2), or seconds per move as Canadian
-        byo-yomi from the first move, in whole numbers (0.5 s for a stone are 1 s for two); visits to KataGo."""
+        """Send limits that have changed: the clock (GTP 2, section 4.2), or seconds per move as Canadian byo-yomi from
+        the first move, in whole numbers (0.5 s per stone become 1 s for two stones); visits to KataGo."""
         clock = limits.time or (None if limits.seconds is None else TimeSettings(0, limits.seconds, 1))
         if self._limits == (limits.simulations, clock):
             return
@@ -414,7 +406,7 @@ class GtpBot(Bot):
             self._ask_if_known(engine, f"time_settings {settings}", deadline)
 
     def _catch_up(self, engine: Engine, game: Game, deadline: float) -> None:
-        """Send the moves of the game that the engine doesn't have."""
+        """Send the moves that the engine doesn't have yet."""
         colour = game.to_play if len(game.moves) % 2 == len(self._moves) % 2 else game.to_play.opponent
         for move in game.moves[len(self._moves) :]:
             engine.ask(f"play {colour.letter.lower()} {gtp_from_move(move, game.rules.size)}", deadline)
@@ -422,10 +414,10 @@ class GtpBot(Bot):
             colour = colour.opponent
 
     def _generate(self, engine: Engine, letter: str, size: int, deadline: float) -> str:
-        """The engine's answer to ``genmove``, and its report where it makes one."""
+        """The engine's answer to ``genmove``; its report, if any, goes to ``_report``."""
         self._report = [], None
         if SEARCH not in self._commands:
-            return engine.ask(f"genmove {letter}", deadline).partition("#")[0].strip()  # what follows is a comment
+            return engine.ask(f"genmove {letter}", deadline).partition("#")[0].strip()  # a comment follows
         lines = engine.ask(f"{SEARCH} {letter} {INTERVAL} ownership true", deadline).splitlines()
         if reports := [line for line in lines if line.startswith("info ")]:
             self._report = read_report(reports[-1], size)
@@ -433,24 +425,23 @@ class GtpBot(Bot):
 
 
 def _whole(seconds: float) -> int:
-    """Whole seconds that a clock has; a part of one is 1, since 0 is no time or no clock."""
+    """Seconds rounded down, but to at least 1 if there are any: 0 means no time or no clock."""
     return int(seconds) or ceil(seconds)
 
 
 def _whole_period(seconds: float) -> Fraction:
-    """Seconds of a period over how many times its stones, both whole."""
+    """A period as whole seconds (numerator) for a multiple of its stones (denominator)."""
     return max(Fraction(seconds).limit_denominator(100), Fraction(1, 100)) if seconds else Fraction(0)
 
 
 def katago_rules(rules: Rules) -> str:
-    """The rules as ``kata-set-rules`` takes them. KataGo is not to pass before it has taken dead stones off."""
+    """The rules for ``kata-set-rules``. ``friendlyPassOk`` false makes KataGo capture dead stones before it passes."""
     return json.dumps({**rules.katago(), "friendlyPassOk": False}, separators=(",", ":"))
 
 
 def read_report(line: str, size: int) -> tuple[list[Candidate], np.ndarray | None]:
-    """What an engine thinks of a position: its candidates, the best first, and ownership (size²,) in [-1, 1] where it
-    reports it, all for the side to move. The line is that of ``kata-analyze`` (KataGo, docs/GTP_Extensions.md). What
-    can't be read is left out."""
+    """The candidates, the best first, and ownership (size²,) in [-1, 1] or None, both for the side to move, from a line
+    of ``kata-analyze`` (KataGo, docs/GTP_Extensions.md). Unreadable parts are left out."""
     ownership, candidates = None, list[Candidate]()
     if (found := OWNERSHIP.search(line)) and len(words := found[1].split()) == size * size:
         ownership = np.clip(np.array(words, np.float32), -1, 1)
@@ -462,7 +453,7 @@ def read_report(line: str, size: int) -> tuple[list[Candidate], np.ndarray | Non
             moves, score = [move_from_gtp(values["move"], size)], float(values.get("scoreLead", "nan"))
             prior = float(values["prior"]) if "prior" in values else None
             visits, win_rate = int(values["visits"]), float(values["winrate"])
-            with suppress(ValueError):  # what follows the line of play
+            with suppress(ValueError):  # other fields follow the line of play
                 for word in play.split()[1:]:
                     moves.append(move_from_gtp(word, size))
             if 0 <= win_rate <= 1:
@@ -475,7 +466,7 @@ def read_report(line: str, size: int) -> tuple[list[Candidate], np.ndarray | Non
 
 
 def code(config: Config) -> str:
-    """A digest of the program and of the files that its command line names: its net, say, or its configuration."""
+    """A digest of the program and of the files on its command line, such as its net and configuration."""
     try:
         program, *arguments = shlex.split(f"{config.command} {config.analysis}")
     except ValueError:
@@ -486,8 +477,8 @@ def code(config: Config) -> str:
 
 
 def check(config: Config, size: int) -> str:
-    """The engine's name and version, by a process that is ended afterwards. Raises ConfigError when it can't be
-    started, or refuses a board of this size or a komi."""
+    """The engine's name and version, from a process that is ended afterwards. Raises ConfigError when the engine can't
+    be started, or refuses this board size or komi 7."""
     with closing(GtpBot(config)) as bot:
         for command, words in ((f"boardsize {size}", f"on {size}x{size}"), ("komi 7", "with komi 7")):
             try:

@@ -1,4 +1,4 @@
-"""A person at the terminal: a name to play under. Moves are asked for by ``arena.people.session``, not here."""
+"""A person at the terminal; ``arena.people.session`` reads the moves."""
 
 from dataclasses import dataclass
 from typing import NoReturn

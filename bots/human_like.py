@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arena import ConfigError
-from arena.contract.bot import BotKind, Decision, Limits, setting
+from arena.contract.bot import BotKind, setting
 from arena.go.ranks import WEAKEST_SEEN, read_rank
 from bots.nets.checkpoint import Checkpoint, Precision, check_net, find
 from bots.policy import Policy
@@ -19,22 +18,22 @@ if TYPE_CHECKING:
     from arena.go.game import Game
 
 
-# Policy temperature by rank, so that each rank beats the next weaker one about as people do. The net's policy is that
-# of many people and less consistent than each of them, so strong ranks have low ones. Below ``WEAKEST_SEEN`` they stand
-# for what the net hasn't seen.
+# Policy temperature by rank, chosen so that each rank beats the next weaker one about as often as people do. The net's
+# policy mixes many people and is less consistent than each of them, so strong ranks have low temperatures. Below
+# ``WEAKEST_SEEN`` high temperatures stand in for games that the net hasn't seen.
 TEMPERATURES = {-29: 2.2, -24: 1.75, -19: 1.4, -14: 1.05, -9: 1.05, -4: 0.8, 1: 0.42, 3: 0.1, 6: 0.1}
 
-# The first moves of a game, and the lowest temperature there: strong ranks would always open alike.
+# The number of opening moves, and their lowest temperature: strong ranks would always open alike.
 OPENING, OPENING_TEMPERATURE = 6, 0.7
 
-# The chance that a person resigns instead of a move, as a logistic function: constant, and weights of the logit of the
-# win rate by the net, of the rank, and of the moves played a point of the board (docs/measurements.md).
+# The probability that a person resigns at a move, as a logistic function: constant, and weights of the logit of the
+# net's win rate, of the rank, and of moves played per point of the board (docs/measurements.md).
 RESIGNING = (-6.411, -0.576, 0.041, 2.968)
-RESIGNABLE = 0.15  # the win rate over which nobody resigns; people did whom the net misjudged, or who had to leave
+RESIGNABLE = 0.15  # the highest win rate to resign at; people who resigned above were misjudged, or had to leave
 
-EARLIEST_PASS = 0.25  # stones a point of the board: 32 of 18,263 people on 9x9 passed before move 20
+EARLIEST_PASS = 0.25  # stones per point of the board: 32 of 18,263 people on 9x9 passed before move 20
 
-ENCODER = "human-34"  # the one that encodes the ranks of both players
+ENCODER = "human-34"  # encodes the ranks of both players
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Config:
 
 
 class HumanLike(Policy):
-    """Draws each move from the net's policy for its rank, and believes that its opponent has the same rank."""
+    """Draws each move from the net's policy for its rank, against an opponent of the same rank."""
 
     def __init__(self, config: Config):
         from bots.nets.inference import Evaluator
@@ -59,16 +58,9 @@ class HumanLike(Policy):
         rank = max(self._rank, WEAKEST_SEEN)
         self._net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, ranks=(rank, rank))
 
-    def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
-        logits, win_rates = self._evaluate(games)
-        return [
-            Decision(self._move(game, row, float(win_rate)), float(win_rate))
-            for game, row, win_rate in zip(games, logits, win_rates, strict=True)
-        ]
-
     def _move(self, game: Game, logits: np.ndarray, win_rate: float) -> int | None:
-        """A random sensible move by the policy; None to resign. By rules under which dead stones must be captured, it
-        captures those of its opponent before it passes."""
+        """A random sensible move by the policy; None to resign. If the rules require dead stones to be captured, it
+        captures its opponent's before it passes."""
         random = np.random.default_rng(game.move_seed())
         if random.random() < resign_chance(win_rate, self._rank, len(game.moves) / game.rules.size**2):
             return None
@@ -78,7 +70,7 @@ class HumanLike(Policy):
         sensible = game.sensible_moves()
         stones = max(len(game.moves), int(np.count_nonzero(game.board.stones)))  # a position may be set up
         is_early = stones < EARLIEST_PASS * game.rules.size**2
-        sensible[-1] = not (is_early and sensible[:-1].any())  # later, people pass in lost positions, too
+        sensible[-1] = not (is_early and sensible[:-1].any())  # people also pass in lost positions
         shares = np.where(sensible, np.exp(scores), 0.0)
         move = _draw_move(np.where(shares < self._min_share * shares.max(), 0.0, shares), random)
         if move == game.rules.size**2 and not game.rules.agrees_on_dead:
@@ -93,7 +85,7 @@ def _draw_move(odds: np.ndarray, random: np.random.Generator) -> int:
 
 
 def _next_to_dead(game: Game) -> np.ndarray:
-    """Which moves, (size² + 1,) bool, lie beside stones of the opponent that playouts find dead."""
+    """(size² + 1,) bool: the moves beside the opponent's dead stones, as judged by playouts."""
     from bots.nets.rollout import shipped_weights
     from bots.search.dead import judge
 
@@ -114,7 +106,7 @@ def resign_chance(win_rate: float, rank: int, fullness: float) -> float:
 
 
 def check(config: Config, size: int) -> None:
-    """Raise ConfigError for an unknown rank, a net without ranks or a size that it didn't learn, CheckpointError for a
+    """Raise ConfigError for an unknown rank, a net without ranks or another size than the net's, CheckpointError for a
     net that can't be played."""
     read_rank(config.rank, "rank =")
     check_net(config, size)

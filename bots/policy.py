@@ -1,4 +1,4 @@
-"""A policy net without search: its likeliest move, or one drawn from its probabilities."""
+"""A policy net without search: its most probable move, or a move drawn from its probabilities."""
 
 from __future__ import annotations
 
@@ -41,12 +41,16 @@ class Policy(Bot):
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         logits, win_rates = self._evaluate(games)
         return [
-            Decision(pick_move(game, row, self._temperature), None if isnan(win_rate) else float(win_rate))
-            for game, row, win_rate in zip(games, logits, win_rates, strict=True)
+            Decision(self._move(game, row, win_rate), None if isnan(win_rate) else win_rate)
+            for game, row, win_rate in zip(games, logits, win_rates.tolist(), strict=True)
         ]
 
+    def _move(self, game: Game, logits: np.ndarray, win_rate: float) -> int | None:
+        """The move to play; None to resign."""
+        return pick_move(game, logits, self._temperature)
+
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-        """The net's likeliest moves with the win rates of the positions after them; none of a net without a value."""
+        """The most probable moves with the win rates of the positions after them; none without a value head."""
         policy, sensible = self.raw_nn([game])[0].policy, game.sensible_moves()
         moves = [int(move) for move in policy.argsort()[::-1] if sensible[move]]
         moves = [move for move in moves if limits.moves is None or move in limits.moves][:CANDIDATES]
@@ -72,7 +76,7 @@ class Policy(Bot):
 
 
 def pick_move(game: Game, logits: np.ndarray, temperature: float) -> int:
-    """A sensible move by its logit (size² + 1,): drawn at a temperature, by the game's seed, or the best at 0."""
+    """A sensible move by logits (size² + 1,): drawn at a temperature by the game's seed, or the best at 0."""
     moves = game.sensible_moves().nonzero()[0]
     scores = logits[moves].astype(np.float64)
     if temperature == 0:

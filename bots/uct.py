@@ -1,4 +1,4 @@
-"""UCT with RAVE, priors and playouts that answer; no net but a small linear policy. The tree is in ``search``."""
+"""UCT with RAVE, priors and MoGo-style playouts; its only learned part is a small linear policy."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Uct(Bot):
         self._params = tree.params_of(config, uct.UctParams)
         self._trees = tree.TreePool(config.max_tree_mb * 2**20 // NODE_BYTES, rave=True)
         policy = RolloutPolicy.open(find(config.checkpoint)) if config.policy else None
-        learned = policy.learned if policy else np.zeros(int(rollouts.tie().max()) + 1)  # all moves as likely
+        learned = policy.learned if policy else np.zeros(int(rollouts.tie().max()) + 1)  # a uniform policy
         self._weights = cache(lambda size: rollouts.expand_weights(learned, size))
 
     def choose(self, game: Game, limits: Limits) -> Decision:
@@ -59,7 +59,7 @@ class Uct(Bot):
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
         slot, size = int(self._trees.slots_of([game])[0]), game.rules.size
         if limits.moves is not None:
-            self._think(slot, Limits(simulations=1), stop_early=False)  # which expands the root
+            self._think(slot, Limits(simulations=1), stop_early=False)  # expands the root
             self._trees.allow(slot, size, limits.moves)
         self._think(slot, limits, stop_early=False, counts_earlier=True)
         return self._trees.candidates(slot, size)

@@ -1,7 +1,7 @@
 """Pass-alive stones and territory, which no play can change (Benson 1976, "Life in the game of Go").
 
-A region is what the stones of one colour enclose, empty or taken. Benson calls it vital to a chain that each of its
-empty points touches. Where suicide is allowed, each of its points has to touch the chain.
+A region is a maximal set of connected points without stones of one colour. It is vital to a chain of that colour if
+each of its empty points touches the chain; where suicide is allowed, if each of its points does.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ import numpy as np
 from arena.go.jit import inlined
 from arena.go.kernels import CELLS, EDGE, NEIGHBOURS, WIDTH, U
 
-# Marks: stones that can't be captured and empty points that they own; points that they own but for dead stones there.
+# Marks: SAFE are pass-alive stones and their empty regions; TAKEN are their regions with dead stones of the other side.
 SAFE, TAKEN = 1, 2
 
 FEWEST = 6  # stones that it takes to be pass-alive, in a corner
-REGIONS = 192  # more than one colour can make of a board
+REGIONS = 192  # more than a board can have
 
 
 @inlined
 def mark_alive(board, colour, suicide, marks):
-    """Write SAFE or TAKEN to ``marks`` (CELLS,) uint8, which are 0, where ``colour`` is pass-alive; what is so with
-    ``suicide`` is so under all rules. A region belongs to pass-alive chains around it when the other side has no room
-    for two eyes in it: when at most one of its points touches none of them."""
+    """Write SAFE or TAKEN to ``marks`` (CELLS,) uint8, initially 0, where ``colour`` is pass-alive. Points that are
+    pass-alive with ``suicide`` are so under all rules. Pass-alive chains own a region that they enclose if the other
+    side has no room for two eyes there: at most one point of the region doesn't touch them."""
     if board.stones[colour] < (FEWEST if suicide else 1):
         return
     region = np.zeros(CELLS, np.uint8)  # of a point: its region, from 1
     points = np.empty(CELLS, np.int16)  # region by region
-    starts = np.zeros(REGIONS + 1, np.int16)  # where each region begins in `points`
+    starts = np.zeros(REGIONS + 1, np.int16)  # the index in `points` of each region's first point
     vital = np.zeros((REGIONS, 4), np.int16)  # the heads of the chains that a region is vital to, else 0
-    enclosed = np.ones(REGIONS, np.uint8)  # whether only pass-alive chains are around, as far as is known
+    enclosed = np.ones(REGIONS, np.uint8)  # whether all chains around may still be pass-alive
     inner = np.zeros(REGIONS, np.int16)  # points that touch no chain
     taken = np.zeros(REGIONS, np.uint8)
-    eyes = np.zeros(CELLS, np.int16)  # of a chain's head: the enclosed regions that are vital to it
+    eyes = np.zeros(CELLS, np.int16)  # by a chain's head: its number of vital enclosed regions
     around = np.zeros(4, np.int16)
     regions = count = most = 0
     for p in range(WIDTH + 1, WIDTH * (board.side + 1) - 1):

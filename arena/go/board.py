@@ -22,12 +22,12 @@ def move_from_point(point: int, size: int) -> Move:
 
 
 class Board:
-    """A mutable position, cheap to copy; ``array`` is an array of one ``kernels.BOARD``."""
+    """A mutable position, cheap to copy; ``array`` (1,) is a ``kernels.BOARD``."""
 
     __slots__ = ("array", "size")
 
     def __init__(self, size: int):
-        """An empty board. Raises ValueError for a size that the record can't have."""
+        """An empty board. Raises ValueError for a size above ``MAX_SIZE``."""
         if not 1 <= size <= MAX_SIZE:
             raise ValueError(f"a board of size {size} can't be held; sizes go up to {MAX_SIZE}")
         self.size = size
@@ -48,7 +48,7 @@ class Board:
         self.array["ko"] = 0
 
     def without(self, moves: Collection[Move]) -> Board:
-        """A copy with the stones at these points taken off; ko and prisoners are forgotten."""
+        """A copy without the stones at these points, ko and prisoners."""
         left = Board(self.size)
         for move, stone in enumerate(self.stones.reshape(-1).tolist()):
             if stone and move not in moves:
@@ -70,30 +70,30 @@ class Board:
 
     @property
     def hash(self) -> int:
-        """The Zobrist hash of the stones, whoever is to move."""
+        """The Zobrist hash of the stones; the side to move isn't part of it."""
         return int(self.array["hash"][0])
 
     @property
     def ko_point(self) -> Move | None:
-        """Where simple ko forbids the side to move to play."""
+        """The point that simple ko forbids to the side to move."""
         point = int(self.array["ko"][0])
         return move_from_point(point, self.size) if point else None
 
     def count(self, colour: Colour) -> int:
-        """How many stones of this colour are on the board."""
+        """The number of stones of this colour on the board."""
         return int(self.array["stones"][0, int(colour)])
 
     def captured_stones(self, colour: Colour) -> int:
-        """How many stones of this colour have been taken off."""
+        """The number of stones of this colour that were captured."""
         return int(self.array["prisoners"][0, int(colour)])
 
     def liberties(self, move: Move) -> int:
-        """The liberties of the group at ``move``; 0 where there is no stone."""
+        """The liberties of the group at ``move``; 0 for an empty point."""
         point = point_from_move(move, self.size)
         return int(kernels.count_liberties(self.array[0], point, kernels.CELLS)) if self.stone(move) else 0
 
     def area_margin(self) -> int:
-        """Black's margin before komi, counting stones and surrounded points; every stone is taken as alive."""
+        """Black's margin before komi, counting stones and surrounded points; all stones count as alive."""
         return int(kernels.area_of(self.array))
 
     def territory_margin(self) -> int:
@@ -101,13 +101,13 @@ class Board:
         return int(kernels.territory_of(self.array))
 
     def owners(self) -> np.ndarray:
-        """(size²,) uint8: who owns each point by area, 0 where nobody does."""
+        """(size²,) uint8: the owner of each point by area, 0 for neither."""
         owners = np.zeros(self.size * self.size, np.uint8)
         kernels.owner_map(self.array, 0, owners)
         return owners
 
     def __str__(self) -> str:
-        """A row a line, ``X`` black, ``O`` white, ``+`` an empty star point, with GTP's coordinates."""
+        """One line per row with GTP's coordinates: ``X`` black, ``O`` white, ``+`` an empty star point."""
         signs = [".XO"[stone] for stone in self.stones.reshape(-1)]
         for star in star_points(self.size):
             signs[star] = signs[star].replace(".", "+")

@@ -33,7 +33,7 @@ Text = tuple[str, int, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A game that wasn't read: ``number`` counts the games of its file from 1; the reason is short and fit to count."""
+    """A game that wasn't read: its number in the file from 1, and a short reason, by which refusals can be counted."""
 
     source: str
     number: int
@@ -85,7 +85,7 @@ def read_texts(path: str | Path) -> Iterator[Text]:
 
 
 def _streams(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    """The files of game texts in a file, with their names: itself, or an archive's members."""
+    """The text files in a file, with their names: the file itself, or an archive's members."""
     name = path.name.lower()
     if name.endswith(".zip"):
         with zipfile.ZipFile(path) as archive:

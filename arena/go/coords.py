@@ -18,7 +18,7 @@ SYMMETRIES = 8
 
 
 class Colour(IntEnum):
-    """Who owns a stone. An empty point is 0, so that a board can be an array of small numbers."""
+    """The colour of a stone. In arrays, 0 is an empty point."""
 
     BLACK = 1
     WHITE = 2
@@ -48,7 +48,7 @@ def gtp_from_move(move: Move, size: int) -> str:
 
 
 def move_from_gtp(text: str, size: int) -> Move:
-    """The move that ``text`` names, in either case. Raises ValueError when it names none on a board of this size."""
+    """The move of a GTP vertex, in upper or lower case. Raises ValueError for text that is none on this size."""
     word = text.strip().upper()
     if word == "PASS":
         return size * size
@@ -79,8 +79,8 @@ def moves_by_sgf(size: int) -> dict[bytes, Move]:
 
 @cache
 def symmetry_table(size: int) -> np.ndarray:
-    """``table[s, move]`` is where symmetry ``s`` takes ``move``; (8, size² + 1), read-only. It transposes when bit 2 is
-    set, then mirrors the rows (bit 1) and the columns (bit 0); 0 is the identity."""
+    """``table[s, move]`` is the image of ``move`` under symmetry ``s``; (8, size² + 1), read-only. A symmetry
+    transposes if bit 2 is set, then mirrors the rows (bit 1) and the columns (bit 0); 0 is the identity."""
     import numpy as np
 
     points = np.arange(size * size).reshape(size, size)

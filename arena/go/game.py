@@ -70,12 +70,12 @@ class Rules:
         }
 
     def agree_with(self, settings: Mapping[str, object]) -> bool:
-        """Whether KataGo's settings are those of these rules; a setting that is missing agrees."""
+        """Whether KataGo's settings are those of these rules; a missing setting agrees."""
         return all(settings.get(name, value) == value for name, value in self.katago().items())
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rules:
-        """Rules from parsed JSON, as ``to_json`` writes it. Raises ValueError for other data."""
+        """Rules from the parsed JSON of ``to_json``. Raises ValueError for other data."""
         if wrong := data.keys() ^ cls.__dataclass_fields__.keys():
             raise ValueError(f"rules with missing or unknown keys: {', '.join(sorted(wrong))}")
         rules = msgspec.convert(data, cls)
@@ -135,7 +135,7 @@ def handicap_points(size: int, stones: int) -> list[Move]:
 
 
 class Game:
-    """A game in progress, which alone decides on superko and the end. ``seed`` is the seed of all random choices in the
+    """A game in progress; only this class knows superko and the end. ``seed`` is the seed of all random choices in the
     game: ``move_seed`` depends only on it and on the number of moves played."""
 
     __slots__ = ("rules", "seed", "board", "to_play", "moves", "outcome", "setup", "_hashes", "__weakref__")
@@ -167,7 +167,7 @@ class Game:
 
     @property
     def hashes(self) -> np.ndarray:
-        """The positional hashes of all positions so far, the present one last; uint64, a view."""
+        """The hashes of all positions so far, the present one last; uint64, a view."""
         return self._hashes[: len(self.moves) + 1]
 
     @property
@@ -176,7 +176,7 @@ class Game:
 
     @property
     def first(self) -> Colour:
-        """Who made the first move, or makes it."""
+        """The side that makes the first move."""
         return self.to_play if len(self.moves) % 2 == 0 else self.to_play.opponent
 
     @property
@@ -200,7 +200,7 @@ class Game:
         return twin
 
     def after(self, move: Move) -> Game:
-        """A copy with the move played, which goes on after two passes, up to the move limit. Raises IllegalMove."""
+        """A copy with the move played, which two passes don't end; the move limit does. Raises IllegalMove."""
         twin = self.copy()
         twin.play(move)
         if len(twin.moves) < self.rules.move_limit:
@@ -216,8 +216,8 @@ class Game:
         return (value ^ (value >> 31)) >> 1
 
     def legal_moves(self, eyes: bool = True) -> np.ndarray:
-        """(size² + 1,) bool: the legal moves of the side to move, by default also those that fill an own eye; the pass
-        is last and always legal."""
+        """(size² + 1,) bool: the legal moves of the side to move; without ``eyes``, except those that fill an own eye.
+        The pass is last and always legal."""
         mask = np.empty(self.rules.size**2 + 1, np.bool_)
         kernels.legal_mask(*self._position(), eyes, mask)
         return mask
@@ -236,7 +236,7 @@ class Game:
         return int(kernels.random_move(*self._position()[:-1], self.move_seed()))
 
     def _position(self) -> tuple[np.ndarray, int, int, np.ndarray, int, bool, bool]:
-        """The arguments of kernels that judge moves."""
+        """The arguments of kernels that decide whether moves are legal."""
         rules = self.rules
         return self.board.array, 0, int(self.to_play), self._hashes, len(self.moves) + 1, rules.superko, rules.suicide
 
@@ -303,7 +303,7 @@ class Game:
 
     def expected_margin(self, ownership: np.ndarray) -> float:
         """Black's expected margin, komi counted, from Black's ``ownership`` (size²,) in [-1, 1] of each point. By
-        territory rules that is the area less the stones that were played, which ignores who plays last."""
+        territory rules it is the margin by area minus the difference in stones placed so far."""
         points = float(ownership.sum()) - self.compensation
         if self.rules.scoring is Scoring.TERRITORY:
             points -= self.placed_stones(BLACK) - self.placed_stones(WHITE)

@@ -4,40 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from arena.go import kernels
 from arena.go.alive import mark_alive
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import (
-    AREA_SCORED,
-    BOARD,
-    CELLS,
-    HAS_SUICIDE,
-    HAS_SUPERKO,
-    LEGAL,
-    U,
-    first_liberties,
-    group_liberties,
-    hash_after,
-    illegal_reason,
-    mark_group,
-    move_of,
-    owner_map,
-    placed_score,
-    play_any,
-    point_of,
-    repeats,
-)
-from arena.go.ladders import DEPTH, catches, is_laddered
+from arena.go.kernels import AREA_SCORED, BOARD, CELLS, HAS_SUICIDE, HAS_SUPERKO, U, mark_group, move_of, point_of
+from arena.go.ladders import DEPTH, catches, is_caught
 
-SPATIAL = 22  # planes that differ from point to point; behind them one for each number
+SPATIAL = 22  # planes that differ from point to point; a constant plane for each number follows
 TURNS = 5  # the last moves that a net sees
-FILTER = 2048  # a power of 2
-_LONGEST_KOMI = 20.0  # points that komi may exceed the board's area by
+FILTER = 2048  # entries of the filter of hashes, a power of 2
+_LONGEST_KOMI = 20.0  # points by which komi may exceed the board's area
 
 
-@inlined
+@kernel
 def play_earlier(earlier, moves, colour, hashes):
-    """Make ``earlier`` (2,) the positions one and two moves before the end of ``moves``, which begin on its first with
-    ``colour``. The hashes of the positions passed go to ``hashes``, if it isn't empty."""
+    """Play ``moves`` from ``earlier[0]``, ``colour`` first, and make ``earlier`` (2,) the positions one and two moves
+    before their end. The hashes of the positions before each move go to ``hashes``, unless it is empty."""
     board = earlier[0]
     for i in range(moves.shape[0]):
         if hashes.shape[0]:
@@ -46,17 +28,13 @@ def play_earlier(earlier, moves, colour, hashes):
             return
         if i == moves.shape[0] - 2:
             earlier[1] = board
-        move = np.int64(moves[i])
-        if move == np.int64(board.side) * np.int64(board.side):
-            board.ko = 0
-        else:
-            play_any(board, point_of(board, move), colour)
+        kernels.play_move(board, np.int64(moves[i]), colour)
         colour = 3 - colour
 
 
-@inlined
+@kernel
 def mark_superko(positions, i, hashes, count):
-    """Write 1 to ``positions.banned[i]`` where superko alone forbids to play. ``hashes[:count]`` are those of all
+    """Write 1 to ``positions.banned[i]`` for moves that only superko forbids. ``hashes[:count]`` are the hashes of all
     positions, the present one last."""
     board, colour, rules = positions.boards[i], positions.colours[i], positions.rules[i]
     banned = positions.banned[i]
@@ -68,15 +46,15 @@ def mark_superko(positions, i, hashes, count):
         known[hashes[k] & U(FILTER - 1)] = 1
     for k in range(board.empty_count):
         p = np.int64(board.empties[U(k)])
-        if illegal_reason(board, p, colour, rules & HAS_SUICIDE != 0) == LEGAL:
-            after = hash_after(board, p, colour)
-            if known[after & U(FILTER - 1)] and repeats(hashes, count, after) >= 0:
+        if kernels.illegal_reason(board, p, colour, rules & HAS_SUICIDE != 0) == kernels.LEGAL:
+            after = kernels.hash_after(board, p, colour)
+            if known[after & U(FILTER - 1)] and kernels.repeats(hashes, count, after) >= 0:
                 banned[p] = 1
 
 
 @inlined
 def _visible_turns(recent, passing):
-    """How many of the last moves a net sees: none from before the second of two passes."""
+    """How many of the last moves a net sees; after two passes in a row, only those from the second pass on."""
     for age in range(TURNS):
         if recent[age] < 0:
             return age
@@ -87,37 +65,34 @@ def _visible_turns(recent, passing):
 
 @kernel
 def _mark_ladders(boards, liberties, table, chaser, plane, starts):
-    """Write the groups of ``boards[0]`` that a ladder catches to ``plane``. Moves that begin one on a group of the side
-    other than ``chaser`` go to ``starts``; without a chaser (0) nothing does."""
+    """Mark the groups of ``boards[0]`` that a ladder catches in ``plane``, and in ``starts`` the moves of ``chaser``
+    that begin a ladder; a ``chaser`` of 0 has none."""
     board = boards[0]
     for move in range(np.int64(board.side) * np.int64(board.side)):
         p = point_of(board, move)
         there = np.int64(board.colour[U(p)])
         if there == 0 or np.int64(board.head[U(p)]) != p:
             continue
+        caught = False
         if liberties[U(p)] == 1:
-            if is_laddered(boards, p):
-                mark_group(board, p, table, plane)
+            caught = is_caught(boards, p, True)
         elif liberties[U(p)] == 2:
-            _, first, second, _ = first_liberties(board, p, 3)
-            wants_all = there == 3 - chaser
-            works = catches(boards, p, first, second)
-            if works:
-                mark_group(board, p, table, plane)
-                if wants_all:
-                    starts[table[move_of(board, first)]] = 1
-            if (wants_all or not works) and catches(boards, p, second, first):
-                mark_group(board, p, table, plane)
-                if wants_all:
-                    starts[table[move_of(board, second)]] = 1
+            _, first, second, _ = kernels.first_liberties(board, p, 3)
+            for q, other in ((first, second), (second, first)):
+                if (not caught or there == 3 - chaser) and catches(boards, p, q, other, True):
+                    caught = True
+                    if there == 3 - chaser:
+                        starts[table[move_of(board, q)]] = 1
+        if caught:
+            mark_group(board, p, table, plane)
 
 
 @kernel
 def _write_area(boards, i, colour, suicide, table, out):
-    """Write the points of the side to move to ``out[0]`` and those of the other to ``out[1]``: pass-alive stones and
-    territory, and else the area as Tromp and Taylor count it."""
+    """Write the area of the side to move to ``out[0]`` and that of the other side to ``out[1]``: pass-alive stones and
+    territory first, all other points by Tromp-Taylor area."""
     owners, marks = np.empty(out.shape[1], np.uint8), np.zeros((2, CELLS), np.uint8)
-    owner_map(boards, i, owners)
+    kernels.owner_map(boards, i, owners)
     for side in range(2):
         mark_alive(boards[i], side + 1, suicide, marks[side])
     for move in range(out.shape[1]):
@@ -129,7 +104,7 @@ def _write_area(boards, i, colour, suicide, table, out):
 
 @inlined
 def _parity_wave(komi, points):
-    """How komi, for the side to move, stands to the nearest at which a game may be drawn, as a triangle wave."""
+    """A triangle wave of the distance of komi (for the side to move) from the nearest one that allows a draw."""
     odd = points % 2
     delta = komi - (2 * np.floor((komi - odd) / 2) + odd)
     return delta if delta < 0.5 else 1 - delta if delta < 1.5 else delta - 2
@@ -137,11 +112,11 @@ def _parity_wave(komi, points):
 
 @kernel
 def katago_22(positions, count, tables, planes):
-    """katago-22: 0 ones; 1 own stones, 2 theirs; 3-5 groups with 1, 2, 3 liberties; 6 where ko or superko forbids to
-    play; 9-13 the last five moves; 14-16 groups that a ladder catches now, one and two moves ago; 17 moves that begin a
-    ladder on a group of theirs; 18 own area, 19 theirs, where area is scored. Then the numbers, each as a plane: 22-26
-    whether the last five moves were passes; 27 komi / 20 from the side to move; 28-29 superko; 30 suicide; 31 territory
-    scoring; 36 the last move was a pass; 40 the parity of komi. The others are for rules that arena doesn't have."""
+    """katago-22: 0 ones; 1 own stones, 2 theirs; 3-5 groups with 1, 2, 3 liberties; 6 moves that ko or superko forbids;
+    9-13 the last five moves; 14-16 groups that a ladder catches now, one and two moves ago; 17 moves that begin a
+    ladder on a group of theirs; 18 own area, 19 theirs, by area scoring. Then numbers, each as a plane: 22-26 whether
+    the last five moves were passes; 27 komi / 20 of the side to move; 28-29 superko; 30 suicide; 31 territory scoring;
+    36 the last move was a pass; 40 the parity of komi. The other planes are for rules that arena doesn't have."""
     points = planes.shape[2]
     boards, liberties, unused = np.empty(DEPTH, BOARD), np.empty(CELLS, np.int32), np.empty(0, np.float32)
     for i in range(count):
@@ -150,7 +125,7 @@ def katago_22(positions, count, tables, planes):
         rules, recent, banned = positions.rules[i], positions.recent[i], positions.banned[i]
         out[:] = 0
         out[0] = np.float32(1)
-        group_liberties(board, liberties)
+        kernels.group_liberties(board, liberties)
         for move in range(points):
             p = point_of(board, move)
             there = np.int64(board.colour[U(p)])
@@ -172,7 +147,7 @@ def katago_22(positions, count, tables, planes):
         for age in range(1, 3):
             if age <= turns:
                 boards[0] = positions.earlier[i, age - 1]
-                group_liberties(boards[0], liberties)
+                kernels.group_liberties(boards[0], liberties)
                 _mark_ladders(boards, liberties, table, 0, out[14 + age], unused)
             else:
                 out[14 + age] = out[13 + age]
@@ -181,7 +156,7 @@ def katago_22(positions, count, tables, planes):
         if rules & AREA_SCORED:
             _write_area(positions.boards, i, colour, rules & HAS_SUICIDE != 0, table, out[18:20])
         else:
-            komi += placed_score(board)
+            komi += kernels.placed_score(board)
             out[SPATIAL + 9] = np.float32(1)
         komi = komi if colour == 2 else -komi
         most = points + _LONGEST_KOMI

@@ -32,7 +32,7 @@ BOARD = np.dtype(
             ("prisoners", "i4", (3,)),  # stones that were taken off, by their colour
             ("head", "u2", (CELLS,)),  # of a stone: the point that names its group
             ("next", "u2", (CELLS,)),  # of a stone: the next stone of its group, in a ring
-            ("liberties", "u2", (CELLS,)),  # of a head: pseudo-liberties (an empty point counts once a neighbour)
+            ("liberties", "u2", (CELLS,)),  # of a head: pseudo-liberties (pairs of a stone and an empty neighbour)
             ("empties", "u2", (CELLS,)),  # the empty points, in no order
             ("place", "u2", (CELLS,)),  # of an empty point: its index in `empties`
             ("ring", "u2", (CELLS,)),  # the colours of the 8 points around, row by row, two bits each
@@ -47,7 +47,7 @@ BOARD = np.dtype(
 AREA_SCORED, HAS_SUPERKO, HAS_SUICIDE = 1, 2, 4
 CGOS_RULES = AREA_SCORED | HAS_SUPERKO
 
-# Why a move is illegal, in the order in which the referee looks.
+# Why a move is illegal.
 LEGAL, OCCUPIED, SUICIDE, KO, SUPERKO, NO_ROOM = 0, 1, 2, 3, 4, 5
 
 
@@ -100,7 +100,7 @@ def move_of(board, point):
 
 @kernel
 def clear(board, size):
-    """Make it an empty board."""
+    """Make ``board`` an empty board."""
     board.hash = np.uint64(0)
     board.side = size
     board.empty_count = 0
@@ -160,7 +160,7 @@ def is_legal(board, p, colour):
 
 @inlined
 def _last_liberties(board, n0, n1, n2, n3):
-    """Of the neighbours of an empty point: for each 1 where the point is its group's only liberty, else 0."""
+    """For each neighbour of an empty point, 1 if the point is the only liberty of the neighbour's group, else 0."""
     h0, h1 = np.int64(board.head[n0]), np.int64(board.head[n1])
     h2, h3 = np.int64(board.head[n2]), np.int64(board.head[n3])
     same01, same02, same03 = int(h0 == h1), int(h0 == h2), int(h0 == h3)
@@ -173,8 +173,8 @@ def _last_liberties(board, n0, n1, n2, n3):
     )
 
 
-# By 2 * the neighbour's colour + whether the point is its last liberty: whether it leaves a stone there to die. An own
-# group with another liberty doesn't, nor a captured one. Bits, read by shifts: branches would be predicted badly.
+# Bit 2 * colour + (is last liberty) of a neighbour: does it give a stone played here no liberty? An own group with
+# another liberty gives one, and so does a captured group. Shifts of a constant avoid badly predicted branches.
 _BLACK_DIES, _WHITE_DIES = np.int64(0b11_01_10_11), np.int64(0b11_10_01_11)
 
 
@@ -194,7 +194,7 @@ def is_suicide(board, p, colour):
 
 @inlined
 def turn_ring(board, p, colour):
-    """Put a colour on ``p``, or take it off again, in the rings of the 8 points around."""
+    """Add a colour at ``p`` to the rings of the 8 points around, or remove it."""
     for step in AROUND:
         board.ring[U(p - step)] ^= colour
         colour <<= 2
@@ -233,7 +233,7 @@ def _remove_group(board, head, hashing):
 
 @inlined
 def _join(board, head, old):
-    """Make the group of the head ``old`` part of that of ``head``."""
+    """Merge the group of the head ``old`` into the group of ``head``."""
     board.liberties[U(head)] += board.liberties[U(old)]
     stone = old
     while True:
@@ -248,14 +248,14 @@ def _join(board, head, old):
 
 @kernel
 def play(board, p, colour):
-    """``place`` where the hash counts."""
+    """``place``, and update the hash."""
     place(board, p, colour, np.bool_(True))
 
 
 @inlined
 def place(board, p, colour, hashing):
-    """Put a stone of ``colour`` on the empty point ``p``, which must be legal: joins, captures, sets the ko point.
-    Without ``hashing`` the hash is left as it is: a playout doesn't use it."""
+    """Put a stone of ``colour`` on the empty point ``p``, which must be legal: join, capture, set the ko point. Update
+    the hash if ``hashing``; playouts don't use it."""
     board.empty_count -= 1
     last = board.empties[U(board.empty_count)]
     index = board.place[U(p)]
@@ -276,13 +276,13 @@ def place(board, p, colour, hashing):
     h2, h3 = np.int64(board.head[n2]), np.int64(board.head[n3])
     c0, c1 = np.int64(board.colour[n0]), np.int64(board.colour[n1])
     c2, c3 = np.int64(board.colour[n2]), np.int64(board.colour[n3])
-    # One branch that is seldom taken instead of four that can't be foretold.
+    # One branch that is seldom taken, instead of four unpredictable ones.
     other = 3 - colour
     captures = False
     for step in NEIGHBOURS:
         q = U(p + step)
         captures |= (board.colour[q] == other) & (board.liberties[U(board.head[q])] == 0)
-    # The stone enters the last own group around, or is its own; this needs no branch. Seldom it joins several.
+    # Without branches, the stone joins the last own group around, or is a new one. Joining several groups is rare.
     head = np.int64(p)
     head = h0 if c0 == colour else head
     head = h1 if c1 == colour else head
@@ -346,14 +346,13 @@ def area_score(board):
 
 @inlined
 def placed_score(board):
-    """How many more stones Black has placed than White, captured ones counted: what Black's margin by territory and
-    prisoners is less than by area."""
+    """Black's stones placed minus White's. Area margin = territory margin with prisoners + this."""
     return np.int64(board.stones[1] + board.prisoners[1]) - np.int64(board.stones[2] + board.prisoners[2])
 
 
 @inlined
 def territory_score(board):
-    """Black's surrounded empty points less White's."""
+    """Black's surrounded empty points minus White's."""
     seen = np.zeros(CELLS, np.uint8)
     region = np.empty(CELLS, np.int16)
     margin = np.int64(0)
@@ -380,7 +379,7 @@ def put_aside(board, i, left):
 
 @inlined
 def first_liberties(board, stone, enough):
-    """(liberties of the group of ``stone``, counted up to ``enough``, the first two of them, stones seen till then)."""
+    """(liberties of the group of ``stone``, counted up to ``enough``, the first two of them, stones visited)."""
     count = stones = np.int64(0)
     first = second = np.int64(0)
     p = np.int64(stone)
@@ -413,7 +412,7 @@ def last_liberty(board, head):
 
 @inlined
 def group_liberties(board, counts):
-    """Write to ``counts[head]`` how many different empty points each group has next to it."""
+    """Write the number of liberties of each group to ``counts`` (CELLS,) at its head."""
     for p in range(WIDTH * (board.side + 2)):
         counts[p] = 0
     for i in range(board.empty_count):
@@ -433,7 +432,7 @@ def group_liberties(board, counts):
 
 @inlined
 def mark_group(board, stone, table, plane):
-    """Write 1 to the points of a group in a plane (n²,), turned by ``table``."""
+    """Write 1 to the points of a group in ``plane`` (n²,), turned by ``table``."""
     p = np.int64(stone)
     while True:
         plane[table[move_of(board, p)]] = 1
@@ -442,7 +441,7 @@ def mark_group(board, stone, table, plane):
             return
 
 
-# What follows is called from Python, with arrays of boards: a board by itself takes ten times as long to pass.
+# Python calls the kernels below with arrays of boards: a single board takes ten times as long to pass.
 
 
 @kernel
@@ -457,7 +456,7 @@ def territory_of(boards):
 
 @inlined
 def illegal_reason(board, p, colour, suicide):
-    """LEGAL, or why the board alone forbids ``p``. ``suicide`` allows to take off several own stones, never one."""
+    """LEGAL, or why ``p`` is illegal apart from superko. ``suicide`` allows suicide of several stones, never of one."""
     if board.colour[U(p)] != 0:
         return OCCUPIED
     if p == board.ko:
@@ -473,12 +472,21 @@ def illegal_reason(board, p, colour, suicide):
 
 @inlined
 def play_any(board, p, colour):
-    """Like ``play``, and a group that is left without liberties is taken off."""
+    """Like ``play``; a suicide removes its group."""
     play(board, p, colour)
     head = np.int64(board.head[U(p)])
     if board.liberties[U(head)] == 0:
         _remove_group(board, head, np.bool_(True))
         board.ko = 0
+
+
+@inlined
+def play_move(board, move, colour):
+    """Play a legal move, which may be a pass or suicide."""
+    if move == np.int64(board.side) * np.int64(board.side):
+        board.ko = 0
+    else:
+        play_any(board, point_of(board, move), colour)
 
 
 @inlined
@@ -520,11 +528,8 @@ def repeats(hashes, count, value):
 
 @kernel
 def referee(boards, index, move, colour, hashes, count, superko, suicide):
-    """Judge a move, and play it when it is legal.
-
-    ``hashes[:count]`` are the hashes of all positions so far, this one last; a legal move's is written to
-    ``hashes[count]``. Returns (LEGAL or why not, the index of the position that superko would repeat).
-    """
+    """Play a move if it is legal. ``hashes[:count]`` are the hashes of all positions so far, this one last; the new one
+    is written to ``hashes[count]``. Returns (LEGAL or why not, the index of the position that superko would repeat)."""
     if not 0 < count < hashes.shape[0]:
         return NO_ROOM, -1
     board = boards[index]
@@ -547,7 +552,7 @@ def referee(boards, index, move, colour, hashes, count, superko, suicide):
 
 @inlined
 def is_allowed(board, p, colour, hashes, count, superko, suicide):
-    """Whether the rules let ``colour`` play at the empty point ``p``; ``hashes[:count]`` are those of all positions."""
+    """Whether ``colour`` may play at the empty point ``p``; ``hashes[:count]`` are the hashes of all positions."""
     if illegal_reason(board, p, colour, suicide) != LEGAL:
         return False
     return not superko or repeats(hashes, count, hash_after(board, p, colour)) < 0
@@ -555,7 +560,7 @@ def is_allowed(board, p, colour, hashes, count, superko, suicide):
 
 @kernel
 def legal_mask(boards, index, colour, hashes, count, superko, suicide, eyes, mask):
-    """Write to ``mask`` (size² + 1, bool) which moves are legal, those that fill an own eye only with ``eyes``."""
+    """Write the legal moves to ``mask`` (size² + 1, bool); those that fill an own eye only if ``eyes``."""
     board = boards[index]
     mask[:] = False
     mask[board.side * board.side] = True
@@ -567,8 +572,8 @@ def legal_mask(boards, index, colour, hashes, count, superko, suicide, eyes, mas
 
 @kernel
 def random_move(boards, index, colour, hashes, count, superko, seed):
-    """A uniformly random legal move that fills no own eye, or a pass when there is none. The board is unchanged
-    but for the order of its empty points."""
+    """A uniformly random legal move that fills no own eye, or a pass if there is none. Only the order of the board's
+    empty points changes."""
     board = boards[index]
     left = np.int64(board.empty_count)
     state = seeded(seed)
@@ -585,7 +590,7 @@ def random_move(boards, index, colour, hashes, count, superko, seed):
 
 @kernel
 def owner_map(boards, index, owners):
-    """Write to ``owners`` (size²) who owns each point by area: 1 black, 2 white, 0 neither."""
+    """Write the owner of each point by area to ``owners`` (size²): 1 black, 2 white, 0 neither."""
     board = boards[index]
     seen = np.zeros(CELLS, np.uint8)
     region = np.empty(CELLS, np.int16)

@@ -4,40 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 
+from arena.go import kernels
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import (
-    EDGE,
-    NEIGHBOURS,
-    WIDTH,
-    U,
-    first_liberties,
-    is_legal,
-    is_suicide,
-    last_liberty,
-    move_of,
-    play,
-)
+from arena.go.kernels import EDGE, NEIGHBOURS, WIDTH, U, first_liberties, is_legal, last_liberty, move_of, play
 
-# A chase that is longer, in moves, or needs more ataris to be looked at counts as an escape.
+# A group escapes a chase of more moves than DEPTH, or one whose search tries more ataris than EFFORT.
 DEPTH = 160
 EFFORT = 400
 KATAGO_EFFORT = 10_000
 _REPLIES = 24
 
 
-# Boards are handed over as ``boards[1:]``, not by an index: Numba would compile a function again for each constant.
+# Functions take ``boards[1:]``, not an index: Numba would compile a function again for each constant.
 
 
 @kernel
 def try_move(boards, p, colour):
-    """Make ``boards[1]`` what ``boards[0]`` is after a legal move."""
+    """Write the position after a legal move on ``boards[0]`` to ``boards[1]``."""
     boards[1] = boards[0]
     play(boards[1], p, colour)
 
 
 @kernel
 def _replies(board, stone, replies):
-    """How a group in atari may try to live, written to ``replies``: its last liberty, captures around it; the count."""
+    """Write the moves that may save a group in atari to ``replies``, and return their number: its last liberty, and
+    captures around it."""
     other = 3 - np.int64(board.colour[U(stone)])
     replies[0] = last_liberty(board, np.int64(board.head[U(stone)]))
     count = 1
@@ -66,30 +57,6 @@ def _gets_away(board, p, filled):
 
 
 @inlined
-def is_caught(boards, stone):
-    """Whether the group of ``stone``, which is in atari on ``boards[0]`` and whose side is to move, is lost: a search
-    in depth, every reply and both ataris tried. The boards behind are room for its positions, in turn."""
-    return _chase(boards, stone, np.int64(EFFORT), None)
-
-
-@inlined
-def is_laddered(boards, stone):
-    """``is_caught`` as KataGo reads: kos work for the group, except that two of them don't save it."""
-    return _chase(boards, stone, np.int64(KATAGO_EFFORT), True)
-
-
-@kernel
-def catches(boards, stone, p, other):
-    """Whether a ladder that begins at ``p`` catches the group of ``stone``, which has the liberties ``p`` and ``other``
-    on ``boards[0]``, as KataGo reads."""
-    board, attacker = boards[0], 3 - np.int64(boards[0].colour[U(stone)])
-    if _gets_away(board, other, p) or not is_legal(board, p, attacker):
-        return False
-    try_move(boards, p, attacker)
-    return is_laddered(boards[1:], stone)
-
-
-@inlined
 def _takes_ko(board, p, colour):
     """Whether ``colour`` at the empty point ``p``, surrounded by the other side, captures a single stone."""
     captured = 0
@@ -108,8 +75,8 @@ def _takes_ko(board, p, colour):
 
 @kernel
 def _is_double_ko_death(boards, stone, ataris):
-    """Whether two kos, at both ``ataris`` of a group with two liberties, leave it no way out: connecting either gains
-    nothing and there is nothing to capture (as in KataGo's board.cpp, searchIsLadderCaptured)."""
+    """Whether a group whose two liberties, ``ataris``, are both kos is lost all the same: connecting either ko gains no
+    liberty and there is nothing to capture (KataGo's board.cpp, searchIsLadderCaptured)."""
     board = boards[0]
     defender = np.int64(board.colour[U(stone)])
     for p in ataris:
@@ -125,9 +92,12 @@ def _is_double_ko_death(boards, stone, ataris):
 
 
 @kernel
-def _chase(boards, stone, most, katago):
-    """What ``is_caught`` promises, with at most ``most`` ataris. Unless ``katago`` is None, the group may retake a ko
-    at once and gets away where the chase takes one, but for ``_is_double_ko_death``."""
+def is_caught(boards, stone, katago=None):
+    """Whether the group of ``stone``, in atari on ``boards[0]`` with its side to move, is lost: a depth-first search of
+    every reply and both ataris. ``boards[1:]`` are scratch, one board for each move. Unless ``katago`` is None, read as
+    KataGo does: the group may retake a ko at once, and escapes when the chase takes a ko, unless
+    ``_is_double_ko_death``."""
+    most = EFFORT if katago is None else KATAGO_EFFORT
     if _gets_away(boards[0], last_liberty(boards[0], np.int64(boards[0].head[U(stone)])), np.int64(0)):
         return False
     levels = boards.shape[0] // 2
@@ -153,7 +123,7 @@ def _chase(boards, stone, most, katago):
             tried[level] += 1
             if not is_legal(boards[before], reply, defender):
                 retakes = katago is not None and level == 0 and reply == boards[before].ko
-                if not retakes or is_suicide(boards[before], reply, defender):
+                if not retakes or kernels.is_suicide(boards[before], reply, defender):
                     continue
             if tried[level] > 1 or not _gets_away(boards[before], reply, np.int64(0)):
                 try_move(boards[before:], reply, defender)
@@ -190,61 +160,43 @@ def _chase(boards, stone, most, katago):
 
 
 @kernel
-def captures_in_ladder(boards, p, colour):
-    """Whether ``colour`` playing the legal point ``p`` of ``boards[0]`` takes a group from two liberties to none."""
-    for step in NEIGHBOURS:
-        q = p + step
-        if boards[0].colour[U(q)] == 3 - colour and first_liberties(boards[0], q, 3)[0] == 2:
-            try_move(boards, p, colour)
-            if is_caught(boards[1:], q):
-                return True
-    return False
+def catches(boards, stone, p, other, katago=None):
+    """Whether a ladder that begins at ``p`` catches the group of ``stone``, whose liberties on ``boards[0]`` are ``p``
+    and ``other``. ``katago`` as in ``is_caught``."""
+    board, attacker = boards[0], 3 - np.int64(boards[0].colour[U(stone)])
+    if _gets_away(board, other, p) or not is_legal(board, p, attacker):
+        return False
+    try_move(boards, p, attacker)
+    return is_caught(boards[1:], stone, katago)
+
+
+@kernel
+def find_ladders(boards, stone, table, plane):
+    """Write 1 to ``plane`` (n²,), turned by ``table``, for each move that begins a ladder which catches the group of
+    ``stone``, with two liberties on ``boards[0]``; returns whether there is one."""
+    _, first, second, _ = first_liberties(boards[0], stone, 3)
+    found = False
+    for p, other in ((first, second), (second, first)):
+        if catches(boards, stone, p, other):
+            plane[table[move_of(boards[0], p)]] = 1
+            found = True
+    return found
 
 
 @kernel
 def _is_saved(boards, p, stone, colour):
-    """Whether the group of ``stone`` can't be chased down after ``colour`` plays ``p``."""
+    """Whether no ladder catches the group of ``stone`` after ``colour`` plays ``p``."""
     try_move(boards, p, colour)
     liberties, first, second, _ = first_liberties(boards[1], stone, 3)
-    if liberties < 2:
-        return False
-    if liberties == 2:
-        for q in (first, second):
-            if is_legal(boards[1], q, 3 - colour):
-                try_move(boards[1:], q, 3 - colour)
-                if is_caught(boards[2:], stone):
-                    return False
-    return True
-
-
-@kernel
-def escapes_a_ladder(boards, p, colour):
-    """Whether ``colour`` playing the legal point ``p`` of ``boards[0]``, by extending or capturing there, saves a group
-    in atari from being chased down."""
-    for step in NEIGHBOURS:
-        q = p + step
-        there = np.int64(boards[0].colour[U(q)])
-        if there == colour and last_liberty(boards[0], np.int64(boards[0].head[U(q)])) == p:
-            if _is_saved(boards, p, q, colour):
-                return True
-        elif there == 3 - colour and last_liberty(boards[0], np.int64(boards[0].head[U(q)])) == p:
-            stone = q  # capturing this group saves those of ours in atari that it touches
-            while True:
-                for other in NEIGHBOURS:
-                    r = stone + other
-                    if boards[0].colour[U(r)] == colour and last_liberty(boards[0], np.int64(boards[0].head[U(r)])):
-                        if _is_saved(boards, p, r, colour):
-                            return True
-                stone = np.int64(boards[0].next[U(stone)])
-                if stone == q:
-                    break
-    return False
+    if liberties != 2:
+        return liberties > 2
+    return not (catches(boards[1:], stone, first, second) or catches(boards[1:], stone, second, first))
 
 
 @kernel
 def find_rescues(boards, stone, table, plane):
-    """Write 1 to ``plane`` (n²,), turned by ``table``, for each move by which the group of ``stone``, in atari on
-    ``boards[0]``, can't be chased down; returns whether there is one."""
+    """Write 1 to ``plane`` (n²,), turned by ``table``, for each extension or capture that saves the group of ``stone``,
+    in atari on ``boards[0]``, from every ladder; returns whether there is one."""
     board = boards[0]
     colour = np.int64(board.colour[U(stone)])
     replies = np.empty(_REPLIES, np.int64)

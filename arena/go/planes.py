@@ -1,7 +1,7 @@
 """Encoders: positions as feature planes for a net, each under a frozen name.
 
-An encoder's name is written into every checkpoint, so what it computes never changes: a better one gets a new name.
-Adding one is a kernel like ``arena_17`` and an entry in ``ENCODERS``.
+Every checkpoint names its encoder, so an encoder never changes what it computes; a better one gets a new name. To add
+one, write a kernel like ``arena_17`` and an entry in ``ENCODERS``.
 """
 
 from __future__ import annotations
@@ -14,42 +14,27 @@ from typing import NamedTuple
 import numpy as np
 
 from arena import CheckpointError
+from arena.go import kernels
 from arena.go.board import Board
 from arena.go.classic_planes import alphago_48, gocnn_8c, stones_1
 from arena.go.coords import Colour, symmetry_table
 from arena.go.game import Game, Scoring
 from arena.go.jit import inlined, kernel
 from arena.go.katago_planes import katago_22, mark_superko, play_earlier
-from arena.go.kernels import (
-    BOARD,
-    CELLS,
-    CGOS_RULES,
-    NEIGHBOURS,
-    U,
-    clear,
-    count_liberties,
-    first_liberties,
-    group_liberties,
-    is_legal,
-    mark_group,
-    move_of,
-    owner_map,
-    play_any,
-    point_of,
-)
-from arena.go.ladders import DEPTH, find_rescues, is_caught, try_move
+from arena.go.kernels import BOARD, CELLS, U, clear, group_liberties, is_legal, mark_group, move_of, play_move, point_of
+from arena.go.ladders import DEPTH, find_ladders, find_rescues, try_move
 from arena.go.ranks import PLAYER_PLANES, UNRANKED, player_planes
 
 HISTORY = 8  # how many of the last moves an encoder may see
 NO_MOVE = -1
-ROOM = 64  # positions that are replayed before they are encoded: as many as stay in the cache
+ROOM = 64  # positions that are replayed, then encoded, at a time: they fit the processor's cache
 
 
 class Positions(NamedTuple):
     """Positions to encode, as kernels take them."""
 
     boards: np.ndarray  # (B,) BOARD
-    colours: np.ndarray  # (B,) int64: who is to move
+    colours: np.ndarray  # (B,) int64: the side to move
     recent: np.ndarray  # (B, HISTORY) int64: the last moves, the latest first; NO_MOVE where there was none
     komis: np.ndarray  # (B,) float64: White's
     symmetries: np.ndarray  # (B,) int64: how the planes are turned, a row of ``symmetry_table``
@@ -101,10 +86,10 @@ def arena_17(positions, count, tables, planes):
 
 @kernel
 def arena_31(positions, count, tables, planes):
-    """arena-31: those of arena-17, then pairs, of the side to move and the other side: 17-18 groups in atari that their
-    side, to move, can't save from a ladder; 19-20 groups with two liberties that a ladder catches; 21-22 where to begin
-    a ladder that catches one; 23-24 moves that save a group in atari, by extending or capturing; 25-26 moves that leave
-    a group with one liberty; 27-28 groups with 4 liberties; 29-30 with 5."""
+    """arena-31: the planes of arena-17, then pairs for the side to move and the other side: 17-18 groups in atari that
+    no move of their side saves from a ladder; 19-20 groups with two liberties that a ladder catches; 21-22 moves that
+    begin such a ladder; 23-24 moves that save a group in atari, by extending or capturing; 25-26 moves that leave their
+    own group with one liberty; 27-28 groups with 4 liberties; 29-30 with 5."""
     arena_17(positions, count, tables, planes)
     boards, liberties = np.empty(DEPTH, BOARD), np.empty(CELLS, np.int32)
     for i in range(count):
@@ -118,41 +103,33 @@ def arena_31(positions, count, tables, planes):
                 for turn in range(2 if board.around[U(p)] & 15 < 2 else 0):
                     colour = positions.colours[i] if turn == 0 else 3 - positions.colours[i]
                     safe = not is_legal(board, p, colour)
-                    for step in NEIGHBOURS:  # a group with three liberties keeps two
+                    for step in kernels.NEIGHBOURS:  # a group with three liberties keeps two
                         safe |= board.colour[U(p + step)] == colour and liberties[U(board.head[U(p + step)])] > 2
                     if not safe:
                         try_move(boards, p, colour)
-                        out[25 + turn, table[move]] = count_liberties(boards[1], p, 2) == 1
+                        out[25 + turn, table[move]] = kernels.count_liberties(boards[1], p, 2) == 1
             elif np.int64(board.head[U(p)]) == p:
                 turn, open_points = int(there != positions.colours[i]), liberties[U(p)]
                 if open_points == 1:
                     if not find_rescues(boards, p, table, out[23 + turn]):
                         mark_group(board, p, table, out[17 + turn])
                 elif open_points == 2:
-                    _, first, second, _ = first_liberties(board, p, 3)
-                    for q in (first, second):
-                        if is_legal(board, q, 3 - there):
-                            try_move(boards, q, 3 - there)
-                            if is_caught(boards[1:], p):
-                                out[22 - turn, table[move_of(board, q)]] = 1
-                                mark_group(board, p, table, out[19 + turn])
+                    if find_ladders(boards, p, table, out[22 - turn]):
+                        mark_group(board, p, table, out[19 + turn])
                 elif 4 <= open_points <= 5:
                     mark_group(board, p, table, out[19 + 2 * open_points + turn])
 
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """A frozen way to write a position as ``planes`` planes of n x n float32, seen by the side to move."""
+    """A frozen way to write a position as ``planes`` planes of n x n float32, as seen by the side to move."""
 
     name: str
     planes: int
     kernel: Callable[[Positions, int, np.ndarray, np.ndarray], None]
-    has_players: bool = False
-    """Whether its last planes tell who plays: those of ``ranks.player_planes``."""
-    has_past: bool = False
-    """Whether it needs ``earlier`` and ``banned`` of ``Positions``."""
-    base: str = ""
-    """The encoder whose planes come first, so that a net for those can learn on with more."""
+    has_players: bool = False  # whether its last planes are those of ``ranks.player_planes``
+    has_past: bool = False  # whether it reads ``earlier`` and ``banned`` of ``Positions``
+    base: str = ""  # the encoder whose planes come first; a net for that encoder can start a net for this one
 
     def encode(self, positions: Positions, count: int, planes: np.ndarray) -> None:
         """Write the planes (B, planes, n²) float32 of the first ``count`` of some positions."""
@@ -189,9 +166,8 @@ def encode_game(encoder: Encoder, game: Game, symmetry: int = 0) -> np.ndarray:
 def encode_games(
     encoder: Encoder, games: Sequence[Game], symmetry: int = 0, ranks: tuple[int, int] = (UNRANKED, UNRANKED)
 ) -> np.ndarray:
-    """The planes of the present positions of games on boards of one size; (B, planes, n, n) float32. ``ranks`` are
-    those of the side to move and of its opponent, for an encoder that tells who plays. Raises ValueError for several
-    sizes."""
+    """The planes of the present positions of games on boards of one size; (B, planes, n, n) float32. ``ranks``, of the
+    side to move and its opponent, are for an encoder that ``has_players``. Raises ValueError for several sizes."""
     size = games[0].rules.size
     if any(game.rules.size != size for game in games):
         raise ValueError("games on boards of several sizes can't be encoded together")
@@ -207,7 +183,7 @@ def encode_games(
         positions.rules[i] = game.rules.bits
         if encoder.has_past:
             write_earlier(game, positions.earlier[i])
-            _mark_superko(positions, i, game.hashes)
+            mark_superko(positions, i, game.hashes, len(game.hashes))
     planes = np.empty((len(games), encoder.planes, size * size), np.float32)
     encoder.encode(positions, len(games), planes)
     if encoder.has_players:
@@ -217,16 +193,6 @@ def encode_games(
     return planes.reshape(len(games), encoder.planes, size, size)
 
 
-@kernel
-def _mark_superko(positions, i, hashes):
-    mark_superko(positions, i, hashes, hashes.shape[0])
-
-
-@kernel
-def _play_earlier(earlier, moves, colour):
-    play_earlier(earlier, moves, colour, np.empty(0, np.uint64))
-
-
 def write_earlier(game: Game, earlier: np.ndarray) -> None:
     """Write the positions one and two moves ago to ``earlier`` (2,) BOARD; fewer at the start of a game."""
     start = Board(game.rules.size)
@@ -234,18 +200,14 @@ def write_earlier(game: Game, earlier: np.ndarray) -> None:
         for move in moves:
             start.put(move, colour)
     earlier[0] = start.array[0]
-    _play_earlier(earlier, np.array(game.moves, np.int64), int(game.first))
+    play_earlier(earlier, np.array(game.moves, np.int64), int(game.first), np.empty(0, np.uint64))
 
 
 @inlined
 def _replay(board, moves, colour):
-    """Play some moves, the first by ``colour``; returns who is to move."""
+    """Play moves, ``colour`` first; returns the side to move."""
     for i in range(len(moves)):
-        move = np.int64(moves[i])
-        if move == np.int64(board.side) * np.int64(board.side):
-            board.ko = 0
-        else:
-            play_any(board, point_of(board, move), colour)
+        play_move(board, np.int64(moves[i]), colour)
         colour = 3 - colour
     return colour
 
@@ -289,9 +251,9 @@ def encode_rows(
     """Planes (rows, planes, size²) float32 straight from move lists: the position before ply ``plies[i]`` of game
     ``games[i]``, under symmetry ``symmetries[i]``. Game ``g`` is ``moves[starts[g]:starts[g + 1]]``, Black first, no
     setup stones; ``komis`` and ``rules`` (``Rules.bits``, default those of cgos) are (games,). ``threads`` share the
-    work and hold no lock of Python."""
+    work without the GIL."""
     if rules is None:
-        rules = np.full(len(starts) - 1, CGOS_RULES)
+        rules = np.full(len(starts) - 1, kernels.CGOS_RULES)
     planes = np.empty((len(games), encoder.planes, size * size), np.float32)
 
     def fill(begin: int, end: int) -> None:
@@ -310,13 +272,13 @@ def encode_rows(
 
 @kernel
 def final_owners(size, moves, starts, owners):
-    """Write whose each point is by area where each game of a list (see ``encode_rows``) ends: ``owners`` (games,
-    size²) int8, 1 for Black, -1 for White, 0 for neither. No dead stones are taken off."""
+    """Write the owners by area of each game's final position to ``owners`` (games, size²) int8: 1 Black, -1 White, 0
+    neither. Dead stones count as alive. ``moves`` and ``starts`` are those of ``encode_rows``."""
     boards = np.empty(1, BOARD)
     areas = np.empty(size * size, np.uint8)
     for game in range(starts.shape[0] - 1):
         clear(boards[0], size)
         _replay(boards[0], moves[starts[game] : starts[game + 1]], 1)
-        owner_map(boards, 0, areas)
+        kernels.owner_map(boards, 0, areas)
         for point in range(size * size):
             owners[game, point] = np.int64(areas[point] == 1) - np.int64(areas[point] == 2)

@@ -1,4 +1,4 @@
-"""Ranks of people, and the planes that tell a net who plays."""
+"""Ranks of people, and their input planes for a net."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 HUMAN_LIKE = "human-like"  # the kind of bot that plays like people of a rank
 
 UNRANKED = -128  # the rank of a player who has none
-WEAKEST, STRONGEST = -29, 6  # that nets tell apart, 30k to 6d; what lies beyond counts as these
-WEAKEST_SEEN = -17  # of which the net that ships has seen many games, 18k
+WEAKEST, STRONGEST = -29, 6  # ranks of nets, 30k to 6d; ranks beyond are encoded as these
+WEAKEST_SEEN = -17  # the weakest rank with many games in the training of the net that ships, 18k
 KNOTS = (-29, -24, -19, -14, -9, -4, 1, 6)  # ranks with a plane of their own: 30k, 25k, 20k, 15k, 10k, 5k, 1d, 6d
-PLAYER_PLANES = 2 * len(KNOTS) + 1  # that tell who plays, and by which scoring
+PLAYER_PLANES = 2 * len(KNOTS) + 1  # for the ranks of both players, and for the scoring
 
 
 def rank_of(text: str) -> int | None:
@@ -27,7 +27,7 @@ def rank_of(text: str) -> int | None:
 
 
 def read_rank(text: str, where: str) -> int:
-    """A rank that was typed, from 30k to 6d, as ``rank_of`` gives it. Raises ConfigError, which names ``where``."""
+    """The number (see ``rank_of``) of a rank from 30k to 6d. Raises ConfigError, which begins with ``where``."""
     rank = rank_of(text)
     if rank is None or not WEAKEST <= rank <= STRONGEST or text.strip().lower().endswith("p"):
         raise ConfigError(f"{where} {text} is not a rank; write 30k to 1k or 1d to {STRONGEST}d, such as 12k")
@@ -41,8 +41,9 @@ def rank_name(rank: float) -> str:
 
 
 def player_planes(own: np.ndarray, opponent: np.ndarray, territory: np.ndarray) -> np.ndarray:
-    """Each position's constant planes, (B, PLAYER_PLANES) float32: for the (B,) ranks of the side to move, then of its
-    opponent, a share of each of the two nearest knots, or nothing where it is UNRANKED; then 1 by territory scoring."""
+    """The constant planes of positions, (B, PLAYER_PLANES) float32. The ranks (B,) of the side to move, then of its
+    opponent, are interpolated between the two nearest knots; UNRANKED is all zeros. The last is 1 by territory
+    scoring."""
     import numpy as np
 
     planes = np.zeros((len(own), PLAYER_PLANES), np.float32)

@@ -110,13 +110,12 @@ class GameRecord:
     """A finished game, from which it can be replayed.
 
     ``black`` and ``white`` are names; ``black_player`` and ``white_player`` are the identities of the players (see
-    ``Player.identity``), if known. ``outcome`` is None when the source has none. ``opening`` is the number of moves
-    that the opening gave. ``reason`` is a line on why a game was forfeited or adjudicated, ``fault_details`` the
-    traceback of a fault. ``adjudged`` is the winner by adjudication; if ``outcome`` has another ending, the game was
-    played on to check it. ``unrated`` is why the game doesn't count for ratings, in a few words. ``continued`` counts
-    how often the game went on from its last move after a process that played it had ended, ``restarted`` how often it
-    began again; ``black_late`` and ``white_late`` count moves that took much longer than their limit. ``facts`` has
-    one for each move, or is empty.
+    ``Player.identity``), if known. ``outcome`` is None when the source has none. ``opening`` is the number of opening
+    moves. ``reason`` is a line on why a game was forfeited or adjudicated, ``fault_details`` the traceback of a fault.
+    ``adjudged`` is the winner by adjudication; if ``outcome`` has another ending, the game was played on to check it.
+    ``unrated`` says in a few words why the game doesn't count for ratings. ``continued`` counts how often the game
+    resumed at its last move after its process had ended, ``restarted`` how often it began again; ``black_late`` and
+    ``white_late`` count moves that took much longer than their limit. ``facts`` has one entry for each move, or none.
     """
 
     rules: Rules
@@ -149,7 +148,7 @@ class GameRecord:
 
     @classmethod
     def from_game(cls, game: Game, **fields: Any) -> GameRecord:
-        """The record of a game so far; ``fields`` are those that a game doesn't have."""
+        """The record of a game so far; ``fields`` are fields that a game lacks, such as names."""
         black, white = game.setup
         return cls(
             rules=game.rules,
@@ -181,7 +180,7 @@ class GameRecord:
 
     @property
     def opening_key(self) -> int:
-        """A number that games share whose openings are the same up to the 8 symmetries, see ``opening_keys``."""
+        """The key of the opening, or of the first moves of a game without one; see ``opening_keys``."""
         moves = self.moves[: self.opening or FIRST_MOVES]
         return _opening_key(self.rules.size, moves)
 
@@ -206,8 +205,8 @@ FIRST_MOVES = 8
 
 
 def opening_keys(size: int, openings: np.ndarray) -> list[int]:
-    """A number for each opening, the same for those that are equal up to the 8 symmetries; for others, but for a chance
-    of 1 in 2**64, another. ``openings`` (games, moves) have one length."""
+    """A number for each opening (games, moves): equal for openings that are equal up to the 8 symmetries, different for
+    others (except with probability 2**-64)."""
     import numpy as np
 
     table, numbers = symmetry_table(size), _move_numbers(size, openings.shape[1])
@@ -218,7 +217,7 @@ def opening_keys(size: int, openings: np.ndarray) -> list[int]:
     return keys
 
 
-@lru_cache(maxsize=512)  # of a game in several places
+@lru_cache(maxsize=512)  # several parts of the arena ask for the same game
 def _opening_key(size: int, moves: tuple[Move, ...]) -> int:
     import numpy as np
 
@@ -227,7 +226,7 @@ def _opening_key(size: int, moves: tuple[Move, ...]) -> int:
 
 @lru_cache(maxsize=64)
 def _move_numbers(size: int, moves: int) -> np.ndarray:
-    """A random number for each move of an opening and each point, (moves, size² + 1)."""
+    """A random number for each move number of an opening and each move, (moves, size² + 1)."""
     import numpy as np
 
     return np.random.default_rng(size).integers(1 << 64, size=(moves, size * size + 1), dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""Names of rules in SGF files and other programs, and the preset that each comes closest to."""
+"""Names of rules in SGF files and other programs, and the closest preset for each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from arena.go.game import PRESETS, Rules
 
-UNKNOWN = "unknown"  # the name of the rules of a record that doesn't say by which it was played
+UNKNOWN = "unknown"  # the name of the rules of a record that names no known rules
 
 _BEGINNINGS = {
     "cgos": ("cgos",),
@@ -16,16 +16,16 @@ _BEGINNINGS = {
     "chinese": ("chin", "cn", "中", "aga", "bga", "ffg", "french", "british", "stonescoring"),
     "japanese": ("jap", "jp", "日", "kor", "kr", "韓", "韩", "territory", "ancientterritory"),
 }
-"""How names begin in small letters, without spaces and signs. Stone scoring counts stones only and no rules here do:
-area scoring differs from it by two points for each group of the other side's."""
+"""Beginnings of names, in lower case without spaces and punctuation. Stone scoring counts stones only; area scoring is
+the closest preset, and differs by two points for each group."""
 
 _COMPACT = re.compile(r"ko([A-Z]+)score([A-Z]+)tax([A-Z]+)sui([01])")
 """KataGo's short form, as its self-play games have it in RU."""
 
 
 def find_preset(given: str | Mapping[str, object]) -> str | None:
-    """The preset that a name, KataGo's short form, or its settings (as JSON or read) come closest to; None for words
-    that say nothing about rules and for settings that no preset is near to."""
+    """The closest preset to a name, to KataGo's short form, or to KataGo's settings (JSON or parsed); None if there is
+    none."""
     if isinstance(given, Mapping):
         return _closest(given)
     if found := _COMPACT.match(given.strip()):
@@ -42,7 +42,7 @@ def find_preset(given: str | Mapping[str, object]) -> str | None:
 
 
 def _closest(settings: Mapping[str, object]) -> str | None:
-    """The preset that agrees with settings of KataGo's, else the one that scores alike."""
+    """The preset that agrees with KataGo's settings, else one with the same scoring."""
     exact = next((name for name in PRESETS if Rules.preset(name).agree_with(settings)), None)
     if exact is not None or settings.get("tax", "NONE") not in ("NONE", "SEKI") or settings.get("hasButton"):
         return exact

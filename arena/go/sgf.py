@@ -1,10 +1,10 @@
-"""SGF through sgfmill: writing and reading records, and the comments and evaluations of positions."""
+"""SGF through sgfmill: game records, and comments on and evaluations of positions."""
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -24,7 +24,7 @@ Notes = Mapping[int, Mapping[str, Sequence[str]]]
 """Additional SGF properties by node number and name, with unescaped values; the root is node 0."""
 
 Properties = Mapping[str, list[bytes]]
-"""A node of an SGF: raw values by the name of the property, as sgfmill gives them."""
+"""A node of an SGF: sgfmill's raw values by the property's name."""
 
 _NOTED_ENDINGS = (Ending.CRASH, Ending.MOVE_LIMIT, Ending.ADJUDICATED)  # RE has no word for these
 _TEXTS = dict(PB="black", PW="white", BR="black_rank", WR="white_rank", DT="date", EV="event", GN="id")
@@ -64,18 +64,18 @@ def write_sgf(
     record: GameRecord, notes: Notes | None = None, variations: Mapping[int, Sequence[Move]] | None = None
 ) -> str:
     """The game as SGF (FF[4]), in one line unless a note has several. ``notes`` are added to the nodes; ``variations``
-    are alternatives to the moves from this number on. Not written are the players' identities, fault details, the
-    seconds used, a move limit that didn't end the game, and rules that aren't a preset."""
+    are alternatives to the moves from this number on. Not written: the players' identities, fault details, the seconds
+    used, a move limit that didn't end the game, and rules that aren't a preset."""
     size = record.rules.size
 
+    def points(moves: Iterable[Move]) -> list[bytes]:
+        return [sgf_from_move(move, size).encode() for move in moves]
+
     def nodes_of(moves: Sequence[Move], first: int) -> list[dict[str, list[bytes]]]:
-        values = [[sgf_from_move(move, size).encode()] for move in moves]
-        return [{record.mover(number).letter: value} for number, value in enumerate(values, first)]
+        return [{record.mover(number).letter: [point]} for number, point in enumerate(points(moves), first)]
 
     root = {name: [_escaped(" ".join(text.split()))] for name, text in _root_properties(record).items() if text}
-    for name, stones in zip(("AB", "AW"), record.setup, strict=True):
-        if stones:
-            root[name] = [sgf_from_move(move, size).encode() for move in sorted(stones)]
+    root |= {name: points(sorted(stones)) for name, stones in zip(("AB", "AW"), record.setup, strict=True) if stones}
     nodes = [root, *nodes_of(record.moves, 1)]
     for number, added in (notes or {}).items():
         for name, values in added.items():
@@ -123,13 +123,13 @@ def _root_properties(record: GameRecord) -> dict[str, str]:
 # --- The text and its nodes ---
 
 _CHARSET = re.compile(rb"CA\s*\[\s*([A-Za-z0-9_.:-]{1,40})\s*\]")
-_GB2312 = re.compile(rb"(?:[^\x80-\xff]|[\xa1-\xf7][\xa1-\xfe])*")  # Latin-1 has such pairs in few words only
+_GB2312 = re.compile(rb"(?:[^\x80-\xff]|[\xa1-\xf7][\xa1-\xfe])*")  # pairs that are rare in Latin-1 text
 _NO_FIRST_NODE = re.compile(rb"\A(\s*\(\s*)(?=[A-Z]{1,2}\s*\[)")
 
 
 def utf8(text: str | bytes) -> bytes:
-    """Recode an SGF to UTF-8 before parsing: Asian charsets use the bytes of ``]`` and ``\\`` inside characters. A
-    missing ``;`` before the first node is added, as Nihon Ki-in's files lack it."""
+    """Recode an SGF to UTF-8 before it is parsed: Asian charsets use the bytes of ``]`` and ``\\`` inside characters.
+    Add a missing ``;`` before the first node, as in Nihon Ki-in's files."""
     return _NO_FIRST_NODE.sub(rb"\1;", _recoded(text))
 
 
@@ -149,7 +149,7 @@ def _recoded(text: str | bytes) -> bytes:
 
 
 def split_games(data: bytes) -> Iterator[bytes]:
-    """The games of an SGF collection in UTF-8; a game that isn't complete includes all text after it."""
+    """The games of an SGF collection in UTF-8; an incomplete game includes all text after it."""
     start = 0
     while True:
         tokens, end = sgf_grammar.tokenise(data, start)
@@ -162,8 +162,8 @@ def split_games(data: bytes) -> Iterator[bytes]:
 
 
 def _main_line(text: str | bytes) -> list[Properties]:
-    """The nodes of the first game's main line, without variations; with HA[n], n moves of Black in a row at the start
-    as AB. Raises RecordError."""
+    """The nodes of the first game's main line, without variations. With HA[n], Black's first n moves become AB if they
+    come in a row. Raises RecordError."""
     try:
         line = list(sgf_grammar.main_sequence_iter(sgf_grammar.parse_sgf_game(utf8(text))))
     except ValueError as error:
@@ -177,8 +177,8 @@ def _main_line(text: str | bytes) -> list[Properties]:
 
 
 def begin_at_last_setup(text: str | bytes) -> bytes:
-    """The SGF text; where stones are set up in the middle of the game, the last of them begin it, together with all
-    that lie on the board by then. Raises RecordError."""
+    """The SGF text in UTF-8. A game with stones set up in its middle begins at the last such node, from the position
+    there. Raises RecordError."""
     line = _main_line(text)
     size, last, has_move = _size(line[0]), 0, False
     for number, node in enumerate(line):
@@ -219,7 +219,7 @@ def _text(node: Properties, name: str, one_line: bool = True) -> str:
 
 
 def _setup_and_moves(line: Sequence[Properties], size: int) -> tuple[Stones, Colour | None, list[Move]]:
-    """The stones set up before the first move, who begins, if given, and the moves. Raises RecordError."""
+    """The stones set up before the first move, the side that begins, if given, and the moves. Raises RecordError."""
     stones: tuple[set[Move], set[Move]] = (set(), set())
     first = last = None
     moves: list[Move] = []
@@ -277,12 +277,12 @@ _LOSSES = {"r": Ending.RESIGN, "t": Ending.TIME, "f": Ending.ILLEGAL, "i": Endin
 def read_sgf(text: str | bytes) -> GameRecord:
     """The first game of an SGF text, its main line. Bytes are UTF-8, else what CA says, else Latin-1.
 
-    The record always replays. Its rules are the preset that RU comes closest to (``rule_names``). Without one, the
-    rules are named ``unknown``: area scoring, simple ko. If a move breaks the rules, superko is dropped,
-    then suicide allowed, then both. The move limit is raised to fit. A missing komi is the preset's, or 0 with handicap
-    stones. With HA[n], n moves of Black in a row at the start are handicap stones. Two passes after which play went on
-    are left out. A forfeit without a known cause counts as one for an illegal move. A missing size means 19x19 if a
-    stone lies beyond 13x13. Stones set up in the middle of a game are refused; see ``begin_at_last_setup``.
+    The record always replays. Its rules are the preset closest to RU (``rule_names``). Without one, the rules are named
+    ``unknown``: area scoring, simple ko. If a move breaks the rules, superko is dropped, then suicide allowed, then
+    both. The move limit is raised to fit. A missing komi is the preset's, or 0 with handicap stones. With HA[n], n
+    moves of Black in a row at the start are handicap stones. Two passes after which play went on are left out. A
+    forfeit without a known cause counts as one for an illegal move. A missing size means 19x19 if a stone lies beyond
+    13x13. Stones set up in the middle of a game are refused; see ``begin_at_last_setup``.
 
     Raises RecordError, ``reason: detail`` or just a reason; the reason is short, so that refusals can be counted by it.
     """
@@ -408,8 +408,8 @@ def _legal(record: GameRecord) -> GameRecord:
 @dataclass(frozen=True, slots=True)
 class Remark:
     """A remark about a position. ``win_rate``, in [0, 1], and ``margin``, in points, komi counted, are Black's;
-    ``letters`` has one character for each marked point. ``policy`` has the probabilities that a net gives to points,
-    ``ownership`` is size² int8 in per cent, positive for Black: neither stands in an SGF."""
+    ``letters`` has one character for each marked point. ``policy`` (a net's probabilities) and ``ownership`` (size²
+    int8 in per cent, positive for Black) are not stored in SGF."""
 
     comment: str = ""
     win_rate: float | None = None
@@ -420,15 +420,15 @@ class Remark:
 
 
 def read_remarks(text: str | bytes, record: GameRecord) -> tuple[Remark, ...]:
-    """The remarks of an SGF whose record this is, one for each position from before the first move to the end; from C,
-    SBKV (Black's win rate in per cent, as Sabaki writes it) and V. Raises RecordError for text that is not SGF."""
+    """The remarks of the SGF that ``record`` was read from, one for each position including the first; from C, SBKV
+    (Sabaki's property for Black's win rate in per cent) and V. Raises RecordError for text that is not SGF."""
     names, number = moves_by_sgf(record.rules.size), 0
     remarks = [Remark()] * (len(record.moves) + 1)
     for place, node in enumerate(_main_line(text)):
         value = next((node[colour.letter][0] for colour in Colour if colour.letter in node), None)
         if value is not None:
             if number == len(record.moves) or names.get(value) != record.moves[number]:
-                continue  # the record leaves it out, such as passes that didn't end the game
+                continue  # a move that the record leaves out, such as a pass that didn't end the game
             number += 1
         comment = "" if place == 0 and _is_ours(node) else _text(node, "C", one_line=False)
         win_rate, margin = _number(node, "SBKV", 0, 100), _number(node, "V", -1000, 1000)
@@ -439,13 +439,13 @@ def read_remarks(text: str | bytes, record: GameRecord) -> tuple[Remark, ...]:
 
 
 def are_by_players(text: str | bytes) -> bool:
-    """Whether the remarks are what the players of an arena game reported; a later analysis names its bot in AN."""
+    """Whether the remarks are those of an arena game's players; a later analysis names its bot in AN."""
     root = _main_line(text)[0]
     return _is_ours(root) and "AN" not in root
 
 
 def _number(node: Properties, name: str, least: float, most: float) -> float | None:
     with suppress(ValueError):
-        value = float(_text(node, name))
-        return value if least <= value <= most else None
+        if least <= (value := float(_text(node, name))) <= most:
+            return value
     return None

@@ -36,7 +36,7 @@ class ClassicConfig:
     """The shape of such a net; everything needed to build it again."""
 
     family: str  # trencseni, alphago or gocnn
-    planes: int  # input planes; the encoder says how many
+    planes: int  # input planes, those of the encoder
     layers: int  # convolutions before the last
     channels: int  # of each
     size: int  # the only size of boards that it plays; 0 for any
@@ -136,7 +136,7 @@ def _parse(name: str) -> tuple[str, int, int]:
 
 
 def network_from(description: Mapping[str, Any]) -> Net:
-    """The untrained net that a manifest describes. Raises CheckpointError for a description of no net."""
+    """The untrained net of a manifest. Raises CheckpointError for an unknown description."""
     sizes = [value for value in description.values() if isinstance(value, int)]
     if any(abs(value) > LARGEST for value in sizes):
         raise CheckpointError(f"the manifest describes a net with {max(sizes, key=abs)} of something; it is damaged")
@@ -160,8 +160,8 @@ def load_network(checkpoint: Checkpoint) -> Net:
 
 
 def load_weights(network: Net, checkpoint: Checkpoint, strict: bool = True) -> None:
-    """Load the weights of a checkpoint into a net. Unless ``strict``, weights that the checkpoint lacks stay as they
-    are, and the net may be wider or have more planes. Raises CheckpointError for weights of another net."""
+    """Load the weights of a checkpoint into a net. Unless ``strict``, weights that the checkpoint lacks are kept, and
+    the net may be wider or have more planes. Raises CheckpointError for weights of another net."""
     try:
         found = load_file(checkpoint.weights)
         weights = {name: found[name] for name in found if not name.startswith("auxiliary.")}  # of heads in training
@@ -174,10 +174,10 @@ def load_weights(network: Net, checkpoint: Checkpoint, strict: bool = True) -> N
 
 
 def _widened(weight: Tensor, wide: Tensor) -> Tensor:
-    """``wide`` with ``weight`` as its first outputs and inputs. These outputs have zeros for the inputs that are new,
-    so the net computes what it did (Chen et al. 2016, "Net2Net: accelerating learning via knowledge transfer")."""
+    """``wide`` with ``weight`` as its first outputs and inputs. These outputs get zeros for new inputs, so that they
+    don't change (Chen et al. 2016, "Net2Net: accelerating learning via knowledge transfer")."""
     if weight.dim() != wide.dim():
-        return weight  # of another net, which torch says
+        return weight  # torch reports the wrong shape
     widened = wide.clone()
     if wide.dim() > 1:
         widened[: len(weight), weight.shape[1] :] = 0

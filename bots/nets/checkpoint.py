@@ -25,22 +25,22 @@ WEIGHTS, MODEL, MODEL_INT8 = "weights.safetensors", "model.onnx", "model-int8.on
 FILES = (WEIGHTS, MODEL, MODEL_INT8)  # only the weights must be there: torch plays a net that has no ONNX
 
 ROLLOUT = "rollout"  # the family of rollout policies
-# What players can use of a checkpoint, by its family; the arena's own nets have none, KataGo's the same heads.
+# The heads that players can use, by family; the arena's own nets have no family, and KataGo's have the same heads.
 HEADS = {"": ("policy", "value"), "trencseni": ("policy",), "alphago": ("policy",), "gocnn": (), ROLLOUT: ("rollout",)}
 
 SHIPPED = Path(__file__).parent.parent / "checkpoints"  # the nets that come with the package
 AUTO = "auto"  # stands for the net that ships for a size of board
 LARGE = 13  # the smallest board on which the net of 19x19 plays better than that of 9x9
 
-SCORE_UNIT = 10.0  # points in a unit of a score head, so that its numbers are about as large as logits
+SCORE_UNIT = 10.0  # points in a unit of a score head, whose outputs are then about as large as logits
 
 COPY = "copy the whole checkpoint folder again"  # what to do about a damaged checkpoint
 
-# Processor flags of the instructions that make int8 pay: VNNI or, as these nets have 7-bit weights, AVX2 on x86 (1.35
-# times as fast as fp32 alone, 1.65 times in batches of 32, for 6 blocks of 56 channels); dot products on Arm.
+# Processor flags with which int8 is faster than fp32: on x86 VNNI or, as these nets have 7-bit weights, AVX2 (1.35
+# times for single positions, 1.65 times for batches of 32, with 6 blocks of 56 channels); dot products on Arm.
 INT8_FLAGS = frozenset({"avx2", "avx512_vnni", "avx_vnni", "asimddp"})
-OWN_FLAGS = frozenset({"avx512f", "avx512bw", "avx512vl", "avx512_vnni"})  # what our own kernel needs (``int8.py``)
-PACKS = "packs"  # the metric that is 1 of a net that our own kernel plays without a model in int8
+OWN_FLAGS = frozenset({"avx512f", "avx512bw", "avx512vl", "avx512_vnni"})  # required by our own kernel (``int8.py``)
+PACKS = "packs"  # the metric that is 1 if our own kernel plays the net without an ONNX file in int8
 
 
 class Precision(StrEnum):
@@ -54,30 +54,29 @@ class Precision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a checkpoint is, stored as JSON beside the files it describes.
+    """The description of a checkpoint, stored as JSON beside the files that it describes.
 
     ``network`` has the fields of ``NetworkConfig``; or a ``family`` and the fields of ``ClassicConfig`` or
     ``KataGoConfig``, or the name of a rollout policy's ``features``. ``splits`` (the fields of
-    ``trainers.records.SplitRule``) tell how the games were split that it, and those it was trained on from, learned
-    from.
+    ``trainers.records.SplitRule``) are the splits of the games that the net and its ancestors learned from.
     """
 
     name: str
     network: Mapping[str, Any]
-    encoder: str  # how a position becomes planes; empty for a rollout policy
-    planes: int  # how many those are
+    encoder: str  # the encoder's name; empty for a rollout policy
+    planes: int  # the encoder's
     smallest: int  # the smallest board that it can play
     largest: int
-    size: int  # of the boards that it learned from
-    rules: str  # of the games that it learned from; mixed when there were several
-    komi: float  # their usual one
+    size: int  # of the boards in training
+    rules: str  # of the games in training; mixed if there were several
+    komi: float  # the usual komi of these games
     trainer: str = ""
     data: str = ""  # a digest of the records or checkpoints that it learned from
-    rows: int = 0  # training rows that it has seen
-    minutes: float = 0.0  # that it was trained for
+    rows: int = 0  # training rows, in all
+    minutes: float = 0.0  # of training
     settings: Mapping[str, Any] = field(default_factory=dict)  # the trainer's
     metrics: Mapping[str, float] = field(default_factory=dict)  # measured when it was saved
-    parent: str = ""  # the identity of the checkpoint that it was trained on from
+    parent: str = ""  # the identity of the checkpoint from which training started
     splits: tuple[Mapping[str, Any], ...] = ()
     created: str = ""  # UTC, ISO 8601
     files: Mapping[str, str] = field(default_factory=dict)  # file name to sha256; filled in by ``save``
@@ -92,7 +91,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A folder whose manifest was read and whose files are the ones the manifest names."""
+    """A verified folder: its files are those that the manifest describes."""
 
     folder: Path
     manifest: Manifest
@@ -117,7 +116,7 @@ class Checkpoint:
 
     @property
     def identity(self) -> str:
-        """The sha256 of the weights: what a game's record names, wherever the folder lies."""
+        """The sha256 of the weights, by which game records name a net."""
         return self.manifest.files[WEIGHTS]
 
     @property
@@ -133,7 +132,8 @@ class Checkpoint:
             )
 
     def require(self, *heads: str) -> None:
-        """Raise CheckpointError when this lacks what a player uses: policy, value, rollout; without heads, any net."""
+        """Raise CheckpointError unless this is a net with these heads (policy, value) or, for ``rollout``, a rollout
+        policy."""
         family = self.manifest.family
         if family == ROLLOUT and ROLLOUT not in heads:
             raise CheckpointError(f"{self.folder}: is a rollout policy, not a net; it can't play by itself")
@@ -152,16 +152,16 @@ class Checkpoint:
 
     @property
     def packs(self) -> bool:
-        """Whether our own kernel plays it here without a model in int8."""
+        """Whether our own kernel can play the net on this processor without an ONNX file in int8."""
         return bool(self.manifest.metrics.get(PACKS)) and has_own_kernel()
 
     @property
     def has_model(self) -> bool:
-        """Whether a net can be played without torch, from its ONNX file."""
+        """Whether there is an ONNX file, so that the net plays without torch."""
         return MODEL in self.manifest.files
 
     def model(self, int8: bool = False) -> Path:
-        """The ONNX file. Raises CheckpointError when this checkpoint has none in int8."""
+        """The ONNX file. Raises CheckpointError when there is none."""
         self.require()
         name = MODEL_INT8 if int8 else MODEL
         if name not in self.manifest.files:
@@ -178,8 +178,8 @@ def check_net(config: Any, size: int) -> None:
 
 
 def find(name: str | Path, results: str | Path = "results", size: int = 9) -> Path:
-    """The folder that ``name`` means: ``results``/checkpoints/NAME, a net that comes with the package, or a path, in
-    this order; ``AUTO`` is the one of the package for boards of ``size``. Raises CheckpointError when there is none."""
+    """The folder of ``name``: ``results``/checkpoints/NAME, a net that ships, or a path, in this order. ``AUTO`` is the
+    net that ships for boards of ``size``. Raises CheckpointError when there is none."""
     if name == AUTO:
         return SHIPPED / ("distilled-9x9" if size < LARGE else "distilled-19x19")
     text, own = str(name), Path(results) / "checkpoints"
@@ -199,13 +199,13 @@ def list_checkpoints(results: str | Path = "results") -> list[str]:
 
 
 def cpu_flags() -> frozenset[str]:
-    """The words of the processor's own description, its flags among them; none where there is no such file."""
+    """The words of /proc/cpuinfo, among them the processor's flags; none where there is no such file."""
     cpuinfo = Path("/proc/cpuinfo")
     return frozenset(cpuinfo.read_text(errors="replace").split()) if cpuinfo.is_file() else frozenset()
 
 
 def has_fast_int8() -> bool:
-    """Whether the processor has instructions that make int8 pay."""
+    """Whether the processor has instructions that make int8 faster than fp32."""
     return not INT8_FLAGS.isdisjoint(cpu_flags())
 
 
@@ -215,8 +215,8 @@ def has_own_kernel() -> bool:
 
 
 def precision_here(folder: Path) -> str:
-    """The precision that ``auto`` means on this processor for the checkpoint there: int8 or fp32. Raises
-    CheckpointError for a manifest that can't be read."""
+    """The precision of ``auto`` for a checkpoint on this processor: int8 or fp32. Raises CheckpointError for a manifest
+    that can't be read."""
     if has_fast_int8() and (folder / MODEL_INT8).is_file():
         return "int8"
     metrics = read_object(folder / MANIFEST, error=CheckpointError, hint=COPY).get("metrics")
@@ -224,8 +224,8 @@ def precision_here(folder: Path) -> str:
 
 
 def save(folder: str | Path, manifest: Manifest, write: Callable[[Path], Mapping[str, float]]) -> Checkpoint:
-    """Make a checkpoint at ``folder``, in place of one that may be there: stopped at any moment, this leaves the old or
-    the new one. ``write`` puts the files into the folder that it is given and returns what it measured."""
+    """Write a checkpoint to ``folder``, atomically replacing one that may be there. ``write`` writes the files into the
+    folder that it is given, and returns metrics."""
     folder = Path(folder)
     with replacing(folder, error=CheckpointError) as new:
         new.mkdir()
@@ -241,7 +241,7 @@ def save(folder: str | Path, manifest: Manifest, write: Callable[[Path], Mapping
 
 
 def add_gate(folder: Path, gate: Mapping[str, Any]) -> None:
-    """Add the result of a gate to the manifest of a checkpoint, in place of an earlier result of that event. Raises
+    """Add the result of a gate to a checkpoint's manifest, replacing an earlier result of that event. Raises
     CheckpointError when it can't be written."""
     path = folder / MANIFEST
     content = read_object(path, error=CheckpointError, hint=COPY)
@@ -250,7 +250,7 @@ def add_gate(folder: Path, gate: Mapping[str, Any]) -> None:
 
 
 def copy_checkpoint(folder: Path, kept: Path) -> None:
-    """Copy a checkpoint to ``kept``, in place of one that may be there. Raises CheckpointError when it can't."""
+    """Copy a checkpoint to ``kept``, replacing one that may be there. Raises CheckpointError when it can't."""
     with replacing(kept, error=CheckpointError) as new:
         shutil.copytree(folder, new)
 

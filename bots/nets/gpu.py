@@ -1,4 +1,4 @@
-"""Evaluates positions with torch, in large batches on a GPU; also nets that still learn."""
+"""Evaluates positions with torch, in large batches on a GPU; the net may be in training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bots.nets.catalogue import Classic, Net, load_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.network import fold_batch_norms
 
-# Positions in a captured batch; batches are filled up to the next power of 2, and larger ones are parted.
+# Positions in a captured batch. Batches are padded to the next power of 2; larger ones are split.
 SMALLEST, LARGEST = 8, 4096
 
 
@@ -27,14 +27,14 @@ class _Captured(NamedTuple):
 
 
 class TorchModel:
-    """A net on a device: its batch norms are folded, and on a GPU each size of batch is captured as a CUDA graph when
-    it first comes. The last bits of the outputs for a position may depend on the rest of the batch. Not thread-safe."""
+    """A net on a device, with its batch norms folded. On a GPU each size of batch is captured as a CUDA graph at first
+    use. The last bits of the outputs for a position may depend on the rest of the batch. Not thread-safe."""
 
     outputs: set[str]  # the heads that it has, of those of ``Outputs``
     stream: torch.cuda.Stream | None  # where captured graphs replay; None on a processor
 
     def __init__(self, network: Net, device: torch.device, bf16: bool = True):
-        """``network`` may go on learning: ``refresh`` takes over what it has learned."""
+        """``network`` may be in training; ``refresh`` copies its weights."""
         self._network, self._device = network, device
         self._type = torch.bfloat16 if bf16 else torch.float32
         self._net = self._folded()
@@ -51,8 +51,8 @@ class TorchModel:
         return cls(load_network(checkpoint), torch.device("cuda" if torch.cuda.is_available() else "cpu"), bf16)
 
     def refresh(self) -> None:
-        """Take over the weights that the network has now, in place: nothing is captured anew. Graphs replay on a stream
-        of their own, so the copies wait for it, and it for them."""
+        """Copy the network's present weights in place, so that captured graphs stay valid. Graphs replay on a stream of
+        their own; it and the copies wait for each other."""
         if self.stream is not None:
             torch.cuda.current_stream(self._device).wait_stream(self.stream)
         for mine, theirs in zip(self._net.state_dict().values(), self._folded().state_dict().values(), strict=True):

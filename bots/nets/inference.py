@@ -30,19 +30,20 @@ if TYPE_CHECKING:
 POLICY, VALUE, OWNERSHIP, SCORE = "policy", "value", "ownership", "score"
 SAMPLES = 8  # positions on which int8 is compared with fp32 when a net is loaded
 
-# How far int8 may be from fp32: in the mean over the positions of the win rate, and in the share of the variance of the
-# logits. Of sl-9x9 they are 0.004 and 0.001.
+# The largest errors of int8: the mean difference of win rates from fp32, and the noise in the logits as a share of
+# their variance. For sl-9x9 they are 0.004 and 0.001.
 INT8_TOLERANCE = 0.05
 
 
 def errors_of_int8(exact: tuple[np.ndarray, np.ndarray], rough: tuple[np.ndarray, np.ndarray]) -> tuple[float, float]:
-    """How far int8 is from fp32, for ``INT8_TOLERANCE``; both are what ``Evaluator.evaluate`` returned."""
+    """(noise in logits, difference of win rates) of int8, for ``INT8_TOLERANCE``, from outputs of
+    ``Evaluator.evaluate``."""
     noise = (rough[0] - exact[0]).var(1).mean() / exact[0].var(1).mean()
     return float(noise), 0.0 if np.isnan(exact[1]).all() else float(np.abs(rough[1] - exact[1]).mean())
 
 
 def sample_planes(encoder: Encoder, size: int) -> np.ndarray:
-    """(SAMPLES, planes, size, size): always the same positions, of random games at different lengths."""
+    """(SAMPLES, planes, size, size): fixed positions of random games at different lengths."""
     planes = []
     for number in range(SAMPLES):
         game = Game(Rules.preset("cgos", size), seed=number)
@@ -53,7 +54,7 @@ def sample_planes(encoder: Encoder, size: int) -> np.ndarray:
 
 
 class OnnxModel:
-    """A net in ONNX Runtime. Its outputs for a position are the same bit for bit whatever else is in the batch."""
+    """A net in ONNX Runtime. Its outputs for a position don't depend on the rest of the batch, bit for bit."""
 
     outputs: set[str]
 
@@ -77,7 +78,7 @@ class OnnxModel:
 
     @contextmanager
     def _in_one_line(self, does: str) -> Iterator[None]:
-        """Whatever ONNX Runtime raises becomes a CheckpointError: its own errors share no base class."""
+        """Turn exceptions of ONNX Runtime, which share no base class, into CheckpointError."""
         try:
             yield
         except Exception as error:
@@ -96,7 +97,7 @@ def win_rates_of(value: np.ndarray) -> np.ndarray:
 
 class Evaluator:
     """A net ready to play. Except in bfloat16, the outputs for a position don't depend on the rest of the batch, bit
-    for bit, so a game doesn't depend on those beside it. They may differ between processors and precisions."""
+    for bit, so that a game doesn't depend on other games. They may differ between processors and precisions."""
 
     def __init__(
         self,
@@ -106,10 +107,10 @@ class Evaluator:
         ranks: tuple[int, int] = (UNRANKED, UNRANKED),
         kernels: Callable[[Game, Encoder], Mapping[str, Callable[[], object]]] | None = None,
     ):
-        """Load the net. ``auto`` takes int8 where the processor's flags say that it pays (not by timing, so that the
-        same machine always plays the same game) and where it computes what fp32 does; else fp32. ``ranks``, of the side
-        to move and of its opponent, are for an encoder that has them. ``kernels`` returns more calls for
-        ``compile_together``. Raises CheckpointError for a net that can't be loaded so or has no policy, ConfigError."""
+        """Load the net. ``auto`` is int8 if it is faster by the processor's flags (not by timing, so that a machine
+        always plays the same game) and agrees with fp32; else fp32. ``ranks``, of the side to move and its opponent,
+        are for an encoder that ``has_players``. ``kernels`` returns more calls for ``compile_together``. Raises
+        CheckpointError for a net that can't be loaded or has no policy, ConfigError for an unknown precision."""
         if precision not in tuple(Precision):
             raise ConfigError(f"unknown precision '{precision}'; there are {', '.join(Precision)}")
         self.checkpoint = checkpoint
@@ -121,7 +122,7 @@ class Evaluator:
             self.precision = Precision.INT8 if fast else Precision.FP32
         checkpoint.require(POLICY)
         self._model = self._load(self.precision)
-        # KataGo's leads are better than what its ownership adds up to; of our nets it isn't known.
+        # The score head of KataGo's nets is better than the sum of ownership; for our nets this isn't known.
         self._heads = {*self._model.outputs} - ({SCORE} if not checkpoint.manifest.family else set())
         self.has_value, self.has_ownership = VALUE in self._heads, OWNERSHIP in self._heads
         size = checkpoint.manifest.size
@@ -150,8 +151,8 @@ class Evaluator:
         return TorchModel.of(self.checkpoint, bf16=precision is Precision.BF16)
 
     def _check_int8(self, planes: np.ndarray, rough: tuple[np.ndarray, np.ndarray], may_change: bool) -> None:
-        """Go back to fp32 where int8's outputs for these planes, ``rough``, are others, as where a processor saturates.
-        Raises CheckpointError where it may not."""
+        """Change to fp32 if the outputs of int8 for these planes, ``rough``, differ, as on a processor that saturates.
+        Raises CheckpointError then, unless ``may_change``."""
         model = self._model
         self.precision, self._model = Precision.FP32, self._load(Precision.FP32)
         noise, apart = errors_of_int8(self.evaluate(planes), rough)
@@ -178,8 +179,8 @@ class Evaluator:
     def evaluate_all(
         self, planes: np.ndarray, wanted: Sequence[str] = (POLICY, VALUE, OWNERSHIP, SCORE)
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
-        """What ``evaluate`` and ``ownership`` return, and the lead of the side to move in points (B,) float64, komi
-        counted, by one evaluation; None for what the net has no head for, or isn't ``wanted``."""
+        """The results of ``evaluate`` and ``ownership``, and the lead of the side to move in points (B,) float64, komi
+        counted; None for heads that the net lacks or that aren't ``wanted``."""
         found = self._run(planes, [head for head in wanted if head in self._heads or head == POLICY])
         none = np.full(len(planes), np.nan, np.float32)
         return (
@@ -190,8 +191,8 @@ class Evaluator:
         )
 
     def ownership(self, planes: np.ndarray) -> np.ndarray:
-        """(B, n²) float32 in [-1, 1]: the predicted owner of each point, positive for the side to move. For a net that
-        ``has_ownership``; else as ``evaluate``."""
+        """(B, n²) float32 in [-1, 1]: the predicted owner of each point, positive for the side to move. Only for a net
+        that ``has_ownership``. Raises as ``evaluate``."""
         return np.tanh(self._run(planes, [OWNERSHIP])[OWNERSHIP] / 2)
 
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
@@ -208,8 +209,8 @@ class Evaluator:
         return found
 
     def _run(self, planes: np.ndarray, heads: Sequence[str]) -> dict[str, np.ndarray]:
-        """The outputs of some heads. Raises CheckpointError for planes that the net can't take, and for outputs of
-        another shape or not of finite numbers."""
+        """The outputs of some heads. Raises CheckpointError for planes that don't fit the net, and for outputs of wrong
+        shape or that aren't finite."""
         manifest, size = self.checkpoint.manifest, planes.shape[-1]
         if planes.ndim != 4 or planes.shape[1] != manifest.planes or planes.shape[2] != size:
             fits = f"(B, {manifest.planes}, n, n)"
@@ -220,7 +221,6 @@ class Evaluator:
         for head, output in found.items():
             known = getattr(output, "dtype", None) == np.float32 and output.shape == (len(planes), *shapes[head])
             if not known or not isfinite(output.sum(dtype=np.float64)):
-                raise CheckpointError(
-                    f"{manifest.name}: its {head} must be {sum(shapes[head])} finite numbers a position"
-                )
+                words = f"its {head} must be {sum(shapes[head])} finite numbers a position"
+                raise CheckpointError(f"{manifest.name}: {words}")
         return found

@@ -1,9 +1,9 @@
 """Nets in small integers on processors with AVX-512 VNNI, faster and closer to float32 than int8 in ONNX Runtime.
 
-Matrices and convolutions multiply integers and add up in 32 bits: 8 bits in 3x3 convolutions of blocks and the last
-matrix of feed-forward ones, 16 elsewhere. Each point's numbers, or before a 3x3 convolution a board's, are rounded by
-their own range. All else is float32.
-A net is a list of steps over rows (points, channels), which ``bots.nets.packing`` makes and one kernel carries out.
+Matrices and convolutions multiply integers and add them up in 32 bits: 8-bit integers in 3x3 convolutions of blocks and
+in the last matrix of feed-forward blocks, 16-bit integers elsewhere. Inputs are rounded by the range of each point, or
+of the board before a 3x3 convolution. All other numbers are float32.
+``bots.nets.packing`` makes a net a list of steps over rows (points, channels), which one kernel executes.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ HEADS = ("policy", "value", "score", "ownership")
 
 
 class PackedModel:
-    """A net for policy and value, of KataGo's for all heads; other heads are those of ``rest``. Its outputs for a
-    position don't depend on what else is in the batch."""
+    """Computes policy and value, or all heads of KataGo's nets; ``rest`` computes other heads. The outputs for a
+    position don't depend on the rest of the batch."""
 
     def __init__(self, state: Mapping[str, np.ndarray], size: int, rest: Model | None = None):
-        """``state`` is that of ``pack``, which this does for ``size`` at once. Raises as it does."""
+        """Pack the net for boards of ``size``; ``state`` is that of ``pack``. Raises as ``pack``."""
         self._state, self._rest = state, rest
         self._nets = {size: pack(state, size)}
         tokens = packing.RMS, packing.QKV, packing.ATTEND
@@ -112,7 +112,7 @@ class Reader(NamedTuple):
 
 @inlined
 def _exp(x):  # type: ignore[no-untyped-def]
-    """e ** x, as 2 ** n times a polynomial for the rest of the exponent that is within 1e-7 of it."""
+    """e ** x, as 2 ** n times a polynomial in the rest of the exponent, to within 1e-7."""
     x = x * spread(np.float32(1.44269504))
     n = lanes.rounded(x)
     r = x - n
@@ -149,7 +149,7 @@ def _reader(memory, step):  # type: ignore[no-untyped-def]
 
 @inlined
 def _factors(reader, channel):  # type: ignore[no-untyped-def]
-    """For ``_value``: lanes of channels' scale, of what is added to them, and of the sums of their weights."""
+    """The arguments ``factors`` of ``_value``: lanes of channels' scales, shifts and sums of weights."""
     at = SIZE * channel
     shift, fix = load(reader.shift + at), spread(np.float32(0))
     if reader.extra:
@@ -161,7 +161,7 @@ def _factors(reader, channel):  # type: ignore[no-untyped-def]
 
 @inlined
 def _value(reader, row, channel, factors, scale, zero):  # type: ignore[no-untyped-def]
-    """Lanes of what a step reads, a row having its own scale and zero."""
+    """Lanes of a step's input; each row has its own scale and zero."""
     place = reader.source + row * reader.stride + SIZE * channel
     value = lanes.load_whole(place) if reader.is_whole else load(place)
     return (value * factors[0] - zero * factors[2]) * scale + factors[1]
@@ -169,9 +169,9 @@ def _value(reader, row, channel, factors, scale, zero):  # type: ignore[no-untyp
 
 @inlined
 def _steps(low, high, bits):  # type: ignore[no-untyped-def]
-    """The size and the zero of the steps in which numbers from ``low`` <= 0 to ``high`` >= 0 are rounded."""
+    """The size and the zero of the rounding steps for numbers from ``low`` <= 0 to ``high`` >= 0."""
     least, most = -lanes.largest(spread(np.float32(0)) - low), lanes.largest(high)
-    if bits == 8:  # 254: what is rounded up twice stays in range
+    if bits == 8:  # 254, not 255: two roundings up stay in range
         size = (most - least) / np.float32(254) + np.float32(1e-30)
         return size, np.float32(np.rint(-least / size))
     return max(most, -least) / np.float32(MAX_INT16_LEVEL) + np.float32(1e-30), np.float32(0)
@@ -179,7 +179,7 @@ def _steps(low, high, bits):  # type: ignore[no-untyped-def]
 
 @inlined
 def _round(row, channels, bits, size, zero, out):  # type: ignore[no-untyped-def]
-    """Write a row in steps."""
+    """Write a row, rounded, in units of steps."""
     inverse, middle = spread(np.float32(1) / size), spread(zero)
     for o in range(0, channels, LANES):
         value = load(row + SIZE * o) * inverse + middle
@@ -206,7 +206,7 @@ def _write_planes(net, step, board, acts, work):  # type: ignore[no-untyped-def]
 
 @inlined
 def _clear_gaps(net, acts, apart, zero):  # type: ignore[no-untyped-def]
-    """Write ``zero`` to the bytes of all places that aren't points."""
+    """Write ``zero`` to the bytes of all places that aren't points of the board."""
     at = 0
     for row in range(net.size):
         until = net.places[row * net.size] * apart
@@ -217,7 +217,7 @@ def _clear_gaps(net, acts, apart, zero):  # type: ignore[no-untyped-def]
 
 @inlined
 def _multiply(net, step, memory):  # type: ignore[no-untyped-def]
-    """The sums for panels of two registers, the last of up to three, while the weights of the next one come."""
+    """The sums for panels of two registers, the last of up to three, while the next panel's weights are prefetched."""
     table = np.int64(net.tables.ctypes.data) + 8 * step.table
     weights = np.int64(net.weights.ctypes.data) + step.weights
     acts, count, apart, bits, left = memory.acts, step.count, step.apart, step.bits, step.outputs // LANES
@@ -308,8 +308,8 @@ def _mean_squares(step, memory, epsilon, scales, zeros):  # type: ignore[no-unty
 
 @inlined
 def _split_heads(step, memory, work, scales, zeros):  # type: ignore[no-untyped-def]
-    """Queries and keys, turned by where their points are; keys in panels of 32 points, (depth, 32) each; values in
-    panels of 32 channels, (points, 32) each."""
+    """Queries and keys, rotated by the positions of their points; keys in panels of 32 points, (depth, 32) each; values
+    in panels of 32 channels, (points, 32) each."""
     points, reader = memory.points, _reader(memory, step)
     heads, groups, depth, values = step.heads, step.groups, step.depth, step.values
     rows, half, keys = points + SLACK, depth // 2, (points + 31) // 32 * 32
@@ -345,7 +345,7 @@ def _split_heads(step, memory, work, scales, zeros):  # type: ignore[no-untyped-
 
 @inlined
 def _attend(step, memory):  # type: ignore[no-untyped-def]
-    """What each head of each point finds, of the buffers that ``_split_heads`` filled; to ``extra`` (points, C)."""
+    """The attention of each head at each point, from the buffers of ``_split_heads``; to ``extra`` (points, C)."""
     points, places, words = memory.points, memory.rows, memory.words
     heads, groups, depth, values = step.heads, step.groups, step.depth, step.values
     rows, keys, width = points + SLACK, (points + 31) // 32 * 32, SIZE * heads * values
@@ -388,7 +388,7 @@ def _attend(step, memory):  # type: ignore[no-untyped-def]
 
 @inlined
 def _pool(step, memory, scales, zeros):  # type: ignore[no-untyped-def]
-    """The means, then the maxima of what a step reads."""
+    """The means, then the maxima of the input's channels."""
     reader, act, channels = _reader(memory, step), step.act, step.channels
     target, share = memory.work + SIZE * step.target, spread(np.float32(1) / np.float32(memory.points))
     for o in range(0, channels, LANES):
@@ -413,7 +413,7 @@ def _dense(step, memory, work):  # type: ignore[no-untyped-def]
 
 @inlined
 def _add(step, memory, scales, zeros):  # type: ignore[no-untyped-def]
-    """Write or add what is read to rows."""
+    """Write the input to rows, or add it to them."""
     reader, adds, channels, target = _reader(memory, step), step.adds, step.channels, memory.work + SIZE * step.target
     for o in range(0, channels, LANES):
         factors = _factors(reader, o)
@@ -437,8 +437,8 @@ def _score_points(step, memory, work, scales, zeros):  # type: ignore[no-untyped
 
 @kernel
 def _forward(net, planes, found, tokens=None):  # type: ignore[no-untyped-def]
-    """Write the outputs (B, outputs) float32 of ``planes`` (B, P, n²) float32. ``tokens`` is ``net`` for one with steps
-    of a transformer, else None, and Numba compiles nothing for them."""
+    """Write the outputs for ``planes`` (B, P, n²) float32 to ``found`` (B, outputs) float32. ``tokens`` is ``net`` if
+    it has steps of a transformer, else None, and Numba leaves out the code for them."""
     points = net.size * net.size
     acts, sums = np.empty(net.room * net.apart, np.uint8), np.empty((points + SLACK) * net.outputs, np.int32)
     work, scales, zeros = np.empty(net.work, np.float32), np.empty(points, np.float32), np.empty(points, np.float32)
@@ -482,4 +482,4 @@ def _forward(net, planes, found, tokens=None):  # type: ignore[no-untyped-def]
                     _attend(step, memory)
         for o in range(found.shape[1]):
             found[i, o] = work[net.answer + o]
-    sums[0] = 0  # or Numba would free them as soon as their address is taken
+    sums[0] = 0  # keeps Numba from freeing the array once its address is taken

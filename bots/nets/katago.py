@@ -1,7 +1,7 @@
 """KataGo's nets in torch: a reader of its model files (versions 8 to 17), and the net (cpp/neuralnet/desc.cpp).
 
-A file is a list of words with blocks of float32 between them. The words without layers' names are the net's ``layers``
-in a manifest, and the same code builds the net from those. Everything is for the side to move.
+A file is a list of words with blocks of float32 between them. A manifest keeps the words, without the names of layers,
+as ``layers``; the same code builds the net from them. All outputs are for the side to move.
 """
 
 from __future__ import annotations
@@ -29,29 +29,24 @@ from bots.nets.network import SCORE_UNIT, Outputs
 
 FAMILY, ENCODER = "katago", "katago-22"
 VERSIONS = range(8, 18)
-PLANES, NUMBERS = 22, 19  # of an input of version 7: planes, and numbers, which the encoder writes as further planes
+PLANES, NUMBERS = 22, 19  # inputs of version 7; the encoder writes each number as one more plane
 MOST_CHANNELS, MOST_WEIGHTS = 1 << 14, 1 << 30  # of a layer, and of a net
-IMPOSSIBLE = 20.0  # less in a logit
+IMPOSSIBLE = 20.0  # subtracted from the logit of an impossible result
 WORD = re.compile(rb"\s*([!-~]{1,200})(?=\s|$)")
 MOST_BYTES = 4 * MOST_WEIGHTS + (1 << 24)  # of a decompressed file
 
 
 class Layers:
-    """The words of a decompressed model file (.bin.gz), or of a description, which has no names and whose weights are
-    zeros. Raises CheckpointError, also for weights that aren't finite."""
+    """Reads the words of a decompressed model file (.bin.gz), or of a description, which has no names and for which
+    weights are zeros. Raises CheckpointError, also for weights that aren't finite."""
 
-    version = 0  # that of the net, once it is known
+    version = 0  # the net's, once it is known
 
     def __init__(self, data: bytes, place: str, is_file: bool):
         self._data, self._place, self._is_file = data, place, is_file
         self._at = self._count = 0
-        self._kept = list[str]()
-        self.layer = "net"  # the last one that was begun, for errors
-
-    @property
-    def words(self) -> str:
-        """All that were read, without names: the net's description."""
-        return " ".join(self._kept)
+        self.words = list[str]()  # those that were read, without names: the net's description
+        self.layer = "net"  # the layer that is being read, for errors
 
     def fail(self, problem: str) -> CheckpointError:
         return CheckpointError(f"{self._place}: {problem}")
@@ -70,8 +65,8 @@ class Layers:
         return self.layer
 
     def word(self) -> str:
-        self._kept.append(self._next())
-        return self._kept[-1]
+        self.words.append(self._next())
+        return self.words[-1]
 
     def weights(self, *shape: int) -> Tensor:
         count = prod(shape)
@@ -87,7 +82,7 @@ class Layers:
         found = np.frombuffer(self._data, "<f4", count, begin)
         if not np.isfinite(found).all():
             raise self.fail(f"{self.layer}: a weight isn't finite")
-        found = np.where(np.abs(found) < np.finfo(np.float32).tiny, 0, found)  # subnormal ones took 20 times as long
+        found = np.where(np.abs(found) < np.finfo(np.float32).tiny, 0, found)  # subnormals took 20 times as long
         return torch.from_numpy(found.astype(np.float32).reshape(shape))
 
     def end(self) -> None:
@@ -108,7 +103,7 @@ class Layers:
         return int(number)
 
     def option(self, name: str, known: Collection[int] = (0,)) -> int:
-        """A number that chooses what the net does, one of those ``known`` here."""
+        """A number that selects a variant of the net, one of those ``known`` here."""
         number = self.whole(least=0)
         if number not in known:
             raise self.fail(f"option {name} = {number}, which isn't known here")
@@ -127,7 +122,7 @@ ACTIVATIONS = {
 
 
 class Part(nn.Module):
-    """A part of a net whose state has its constants, too, for those who compute it without torch."""
+    """A part of a net with its constants in its state, for ``packing``."""
 
     def note(self, name: str, *numbers: float) -> None:
         """Put a constant into the state."""
@@ -148,7 +143,7 @@ def fixed(numbers: Tensor) -> nn.Parameter:
 
 
 class Convolution(nn.Conv2d):
-    """Of odd height and width; only the first ``kept`` outputs are kept, if given."""
+    """A convolution of odd height and width; ``kept`` limits its outputs to the first ones."""
 
     def __init__(self, layers: Layers, kept: int | None = None):
         layers.name()
@@ -161,7 +156,7 @@ class Convolution(nn.Conv2d):
 
 
 class Dense(nn.Conv2d):
-    """A matrix and, if there is one, its bias, as a 1x1 convolution of pooled features; ``rows`` of its outputs."""
+    """A matrix, with or without a bias, as a 1x1 convolution of pooled features; ``rows`` selects outputs."""
 
     def __init__(self, layers: Layers, has_bias: bool = False, rows: list[int] | None = None, scale: float = 1.0):
         layers.name()
@@ -197,7 +192,7 @@ class BatchNorm(Part):
 
 
 class RmsNorm(Part):
-    """Behind the last block: by the channels of each point or, if ``spatial``, those of all points."""
+    """The RMS norm after the last block: over the channels of each point or, if spatial, of all points."""
 
     share: Tensor
 
@@ -239,7 +234,7 @@ class TokenNorm(Part):
 
 
 class Matrix(nn.Module):
-    """(B, L, inputs) -> (B, L, outputs). With ``pairs`` > 0, the even outputs of each so many pairs, then the odd."""
+    """(B, L, inputs) -> (B, L, outputs). With ``pairs`` > 0, each head's even outputs come first, then its odd ones."""
 
     def __init__(self, layers: Layers, pairs: int = 0):
         super().__init__()
@@ -269,7 +264,7 @@ def as_tokens(x: Tensor) -> Tensor:
 
 
 class Residual(nn.Module):
-    """Two convolutions; with ``pools``, further channels are pooled and bias those between the two."""
+    """Two convolutions; with ``pools``, pooled channels of a third one are a bias between the two."""
 
     def __init__(self, layers: Layers, pools: bool = False):
         super().__init__()
@@ -287,7 +282,7 @@ class Residual(nn.Module):
 
 
 class Nested(nn.Module):
-    """A bottleneck with blocks of its own between its two convolutions."""
+    """A bottleneck: blocks between two convolutions."""
 
     def __init__(self, layers: Layers):
         super().__init__()
@@ -344,11 +339,11 @@ class Attention(Part):
         self.cos, self.sin = angles.cos().to(self.freqs.device), angles.sin().to(self.freqs.device)
 
     def _for_heads(self, x: Tensor, axis: int) -> Tensor:
-        """What groups have on an axis, once for each of their heads."""
+        """Repeat the entries of groups on an axis for each of their heads."""
         return x.repeat_interleave(self.heads // self.groups, axis)
 
     def _turn(self, x: Tensor, size: int, of_keys: bool) -> Tensor:
-        """Heads (B, heads, L, depth), or keys, which groups share, each turned by where its point is."""
+        """Queries (B, heads, L, depth) or keys (B, groups, L, depth), rotated by the positions of their points."""
         pairs = self.depth // 2
         tables = (table[:, :size, :size].flatten(1, 2).to(x.dtype) for table in (self.cos, self.sin))
         cos, sin = (table if of_keys else self._for_heads(table, 0) for table in tables)  # (groups or heads, L, pairs)
@@ -418,8 +413,8 @@ class KataGoConfig:
 
 
 class KataGoNet(Part):
-    """Planes (B, 41, n, n) of the encoder katago-22 -> ``Outputs``: the policy without optimism, a draw being no
-    result, and the lead as the score."""
+    """Planes (B, 41, n, n) of the encoder katago-22 -> ``Outputs``: the policy without optimism, "no result" as a draw,
+    and the lead as the score."""
 
     no_result: Tensor  # (3, 1, 1)
     ENDS: ClassVar = ("stem", "numbers", "p2", "passing", "v3", "sv3", "owners")
@@ -472,7 +467,7 @@ class KataGoNet(Part):
         self.owners = Convolution(layers)
         self.owners.weight.mul_(2)  # KataGo's are before tanh
         layers.end()
-        self.config = KataGoConfig(FAMILY, PLANES + NUMBERS, layers.words)
+        self.config = KataGoConfig(FAMILY, PLANES + NUMBERS, " ".join(layers.words))
         self.eval()
 
     def forward(self, planes: Tensor, heads: Collection[str] = Outputs._fields) -> Outputs:
@@ -495,7 +490,7 @@ class KataGoNet(Part):
             mean = y.mean((2, 3), keepdim=True)
             h = torch.cat([mean, mean * off, mean * (off * off - 0.1)], 1)
             h = self.activate_v2(self.v2(h))
-            if "value" in heads:  # a superko leaves no game without a result, unless by territory (nneval.cpp)
+            if "value" in heads:  # with superko and area scoring every game has a result (nneval.cpp)
                 ko, territory = (planes[:, at : at + 1, :1, :1] for at in (PLANES + 6, PLANES + 9))
                 value = (self.v3(h) - (ko - territory).relu() * self.no_result).flatten(1)
             ownership = self.owners(y).flatten(1) if "ownership" in heads else None
@@ -504,8 +499,7 @@ class KataGoNet(Part):
 
 
 def read_katago(path: Path) -> KataGoNet:
-    """The net of a model file. Raises CheckpointError for a file that isn't one, is damaged, or has what isn't known
-    here."""
+    """The net of a model file. Raises CheckpointError for a file that is damaged, unknown or not a model."""
     try:
         with open_regular(path) as file, gzip.open(file) as content:
             data = content.read(MOST_BYTES)
@@ -521,7 +515,7 @@ def katago_from(config: KataGoConfig) -> KataGoNet:
 
 
 def _build(layers: Layers) -> KataGoNet:
-    """What torch raises for layers that don't fit becomes a CheckpointError."""
+    """Build and try a net. Raises CheckpointError for layers that don't fit."""
     try:
         with torch.no_grad():
             network = KataGoNet(layers)

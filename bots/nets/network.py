@@ -2,7 +2,7 @@
 
 A pre-activation residual tower of 3x3 convolutions (He et al. 2016, "Identity mappings in deep residual networks") with
 global pooling in some blocks (Wu 2019, "Accelerating self-play learning in Go", section 4.1), for boards of any size.
-Dense layers are 1x1 convolutions on a 1x1 map: in ONNX Runtime a row's result then doesn't depend on the other rows.
+Dense layers are 1x1 convolutions on a 1x1 map, so that in ONNX Runtime a position's result doesn't depend on the batch.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ def win_rates(value: Tensor) -> Tensor:
 class NetworkConfig:
     """The shape of a net; everything needed to build it again."""
 
-    planes: int = 17  # input planes; the encoder says how many
+    planes: int = 17  # input planes, those of the encoder
     blocks: int = 6  # residual blocks of two convolutions
     channels: int = 64  # of the tower
     pooling_blocks: int = 2  # how many of the blocks pool over the whole board, spread evenly
-    pooled_channels: int = 16  # that such a block, and the policy head, pool
+    pooled_channels: int = 16  # pooled in such a block and in the policy head
     head_channels: int = 32  # of the policy head and the value head
     area: int = 0  # 1 with heads for ownership and score, 0 without
 
@@ -102,8 +102,8 @@ def fold_batch_norms(network: Module) -> Module:
 
 
 class Block(nn.Module):
-    """BN, ReLU, 3x3, BN, ReLU, 3x3, added to what came in. With ``pooled_channels``, the first half also makes so many
-    channels that are pooled over the board and bias the others."""
+    """BN, ReLU, 3x3, BN, ReLU, 3x3, added to the input. With ``pooled_channels``, the first half has this many more
+    channels, which are pooled over the board and become a bias of the others."""
 
     def __init__(self, channels: int, pooled_channels: int = 0):
         super().__init__()
@@ -161,7 +161,7 @@ class PooledHead(nn.Module):
 
 
 class OwnershipHead(nn.Module):
-    """Logits that each point will be the side to move's when the game is scored."""
+    """Logits that each point will be owned by the side to move at the end."""
 
     ENDS: ClassVar = ("points",)
 
@@ -178,7 +178,7 @@ class OwnershipHead(nn.Module):
 class Network(nn.Module):
     """Planes (B, P, n, n) -> ``Outputs``."""
 
-    ENDS: ClassVar = ("stem",)  # layers that read the planes or write an answer; each part of a net names its own
+    ENDS: ClassVar = ("stem",)  # layers that read the planes or write outputs; each part of a net names its own
 
     def __init__(self, config: NetworkConfig):
         super().__init__()

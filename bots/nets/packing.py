@@ -14,17 +14,17 @@ INPUT = 64  # steps of 1 in a plane's value, as the first convolution gets it
 MAX_INT16_LEVEL = 2047  # the largest number of 16-bit rows
 ROWS = 9  # that a product computes at once: 81 are 9 times as many
 SLACK = ROWS  # rows behind the points that products may run over
-UNITS = 1 << 31  # what sums of products stay below
+UNITS = 1 << 31  # a bound of sums of products
 
 PLANES, MULTIPLY, ADD, NORM, RMS, QKV, ATTEND, POOL, DENSE, POINTS = range(10)  # steps; see the kernel's functions
 IDENTITY, RELU, MISH, SILU = range(4)  # activations
 
 FIELDS = (
     *("code", "bits", "whole", "act", "adds", "scaled", "gated"),
-    *("source", "target", "extra"),  # in the kernel's work; a source below 0 is the sums of the last product
+    *("source", "target", "extra"),  # indices in the kernel's work; a source of -1 is the sums of the last product
     *("channels", "outputs", "first", "stride"),
-    *("scale", "fix", "shift", "vector", "turns"),  # in the net's numbers
-    *("weights", "apart", "table", "count"),  # of a product: its bytes, those of a point, its offsets
+    *("scale", "fix", "shift", "vector", "turns"),  # indices in the net's numbers
+    *("weights", "apart", "table", "count"),  # of a product: first byte, bytes of a point, first offset, offsets
     *("heads", "groups", "depth", "values"),
 )
 STEP = np.dtype([(name, np.int64) for name in FIELDS])
@@ -42,21 +42,21 @@ class PackedNet(NamedTuple):
     steps: np.ndarray  # (steps,) STEP
     weights: np.ndarray  # int8: of all products
     numbers: np.ndarray  # float32: all others
-    tables: np.ndarray  # int64: where the 4-byte parts of each kind of product are from its point, in bytes
-    places: np.ndarray  # (n² + SLACK,) int64: of the points on the board with a border
+    tables: np.ndarray  # int64: for each kind of product, the offsets in bytes of its 4-byte parts from a point
+    places: np.ndarray  # (n² + SLACK,) int64: the indices of the points on the board with a border
     rows: np.ndarray  # (n² + SLACK,) int64: 0, 1, 2, ...
     words: np.ndarray  # int64: 0, 4, 8, ...
-    room: int  # places in all
-    apart: int  # the most bytes of a point
-    outputs: int  # the most sums of a point
-    work: int  # numbers that are computed
-    answer: int  # where the outputs are among them
+    room: int  # places of the board with a border
+    apart: int  # bytes of a point, at most
+    outputs: int  # sums of a point, at most
+    work: int  # float32 numbers of the kernel's work
+    answer: int  # the index of the outputs in the work
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a step reads: rows (points, channels) float32, or of the sums of a product some columns from ``first`` on,
-    with their scales and, where the rows that were multiplied have a zero, the sums of their weights (columns,)."""
+    """The input of a step: rows (points, channels) float32, or the sums of a product, columns from ``first`` on, with
+    their scales. ``fix`` (columns,) are the sums of weights, by which the zero of the multiplied rows is corrected."""
 
     at: int
     channels: int
@@ -72,7 +72,7 @@ class Source:
 
 
 class Norm(NamedTuple):
-    """What is done to numbers as they are read; scale and shift are for each channel, or for all."""
+    """Scale, shift and activation of numbers as they are read; for each channel, or one for all."""
 
     scale: Any = 1.0
     shift: Any = 0.0
@@ -83,7 +83,7 @@ AS_IT_IS = Norm()
 
 
 class Program:
-    """Steps as they are added, with the numbers that they need."""
+    """Collects the steps of a net with their weights and numbers."""
 
     def __init__(self, size: int, border: int):
         self.size, self.points = size, size**2
@@ -92,13 +92,13 @@ class Program:
         self._tables: dict[tuple[int, int], tuple[int, np.ndarray]] = {}
         self._bytes = self._count = self._most = self._apart = self._outputs = self._planes = 0
         self._bits, self._has_zero = 16, False  # of the rows that were rounded last
-        self.taken = 0  # numbers of the kernel's work; who is done with some sets it back
+        self.taken = 0  # numbers of the kernel's work in use; set back to free them
 
     def step(self, code: int, **fields: int) -> None:
         self._steps.append({"extra": -1, "fix": -1, "code": code} | fields)
 
     def room(self, count: int) -> int:
-        """Where so many numbers of the kernel's work begin."""
+        """Reserve ``count`` numbers of the kernel's work; returns their index."""
         begin = self.taken
         self.taken += -(-count // LANES) * LANES
         self._most = max(self._most, self.taken)
@@ -108,7 +108,7 @@ class Program:
         return Source(self.room((self.points + SLACK) * channels), channels, stride=channels)
 
     def keep(self, numbers: Any) -> int:
-        """Where these numbers of the net are."""
+        """Add numbers to the net's; returns their index."""
         flat = np.asarray(numbers, np.float32).ravel()
         self._numbers.append(np.pad(flat, (0, -len(flat) % LANES)))
         self._count += len(self._numbers[-1])
@@ -126,12 +126,12 @@ class Program:
         self.step(code, **(read | {"act": norm.act} | fields))
 
     def start(self, channels: int, count: int = 0, numbers: int = 0) -> None:
-        """Have planes rounded for the first convolution; ``count`` more are numbers, which are kept at ``numbers``."""
+        """Round planes for the first convolution; ``count`` more are numbers, written to the work at ``numbers``."""
         self._planes = channels + count
         self.step(PLANES, channels=channels, target=numbers)
 
     def round(self, source: Source, norm: Norm = AS_IT_IS, wide: bool = False, scaled: int = 0, **fields: int) -> None:
-        """Have rows rounded for the next product: ``wide`` to 8 bits by the board's range, else by their own."""
+        """Round rows for the next product: by the board's range to 8 bits if ``wide``, else by each row's own range."""
         self._bits = fields.pop("bits", 8 if wide else 16)
         self._has_zero = self._bits == 8 and norm.act != RELU
         target = self.room(self.points * source.channels if wide else source.channels)
@@ -139,7 +139,7 @@ class Program:
         self.read(NORM, source, norm, **(rows | fields))
 
     def multiply(self, weights: np.ndarray) -> Source:
-        """The sums of a convolution, by weights (O, I, k, k), of what was rounded last. Raises Unfit."""
+        """Convolve the rows that were rounded last with weights (O, I, k, k); returns the sums. Raises Unfit."""
         outputs, inputs, width, height = weights.shape
         each = 32 // self._bits
         if outputs % LANES or width != height or not np.isfinite(weights).all():
@@ -150,7 +150,7 @@ class Program:
         most = (
             127 if self._bits == 8 else np.minimum(32767, (UNITS // MAX_INT16_LEVEL - rows.shape[1]) * highest / added)
         )
-        steps = highest / most  # of 16 bits so large that sums stay within 32
+        steps = highest / most  # in 16 bits large enough for sums to stay within 32 bits
         levels = np.rint(rows / steps[:, None]).astype(f"int{self._bits}")
         ends = range(PANEL, outputs - LANES, PANEL)  # of panels; the last has up to three registers
         panels = np.split(levels.reshape(outputs, -1, each), ends)
@@ -169,24 +169,24 @@ class Program:
         return Source(-1, outputs, 0, outputs, steps, levels.sum(1) * steps if self._has_zero else None)
 
     def convolve(self, source: Source, norm: Norm, *weights: np.ndarray, **fields: int) -> Source:
-        """The sums of convolutions, one after the other, of what a norm makes of ``source``."""
+        """The sums, side by side, of several convolutions of ``source`` after a norm."""
         self.round(source, norm, wide=weights[0].shape[-1] > 1, **fields)
         return self.multiply(np.concatenate(weights))
 
     def score(self, source: Source, norm: Norm, weights: np.ndarray, target: int, extra: int = -1) -> None:
-        """Have a number of each point written, by weights (1, C, 1, 1)."""
+        """Write one number for each point to ``target``, by weights (1, C, 1, 1)."""
         if weights.shape != (1, source.channels, 1, 1):
             raise Unfit(f"a head ends with weights of shape {weights.shape}")
         self.read(POINTS, source, norm, vector=self.keep(weights), target=target, extra=extra)
 
     def pool(self, source: Source, norm: Norm) -> int:
-        """Where the means, then the maxima of channels will be."""
+        """The index of the means, then the maxima of the channels."""
         target = self.room(2 * source.channels)
         self.read(POOL, source, norm, target=target)
         return target
 
     def dense(self, source: int, table: np.ndarray, bias: Any = 0.0, act: int = IDENTITY, to: int | None = None) -> int:
-        """Numbers from ``source`` on times a matrix (inputs, outputs), plus a bias; where the outputs will be."""
+        """Multiply numbers at ``source`` by a matrix (inputs, outputs) and add a bias; the index of the outputs."""
         inputs, outputs = table.shape
         padded = np.zeros((inputs + 1, -(-outputs // LANES) * LANES), np.float32)
         padded[:inputs, :outputs], padded[inputs, :outputs] = table, bias
@@ -221,12 +221,12 @@ class Program:
 
 EPSILON = 1e-5  # what a norm adds to its variance (PyTorch's default)
 
-# The norms of a module that can be folded, and the convolutions whose sum each one takes, as far as they exist.
+# The norms of a module that can be folded, and the convolutions, if they exist, whose sum each of them takes.
 FOLDS = {"norm": ("conv", "spread"), "norm2": ("conv1", "spread"), "norm_pool": ("pool",)}
 
 
 def affine(state: Mapping[str, Any], norm: str) -> tuple[Any, Any]:
-    """What a norm multiplies with and adds, (C,) each."""
+    """A norm's factor and summand, (C,) each."""
     scale = state[f"{norm}.weight"] / (state[f"{norm}.running_var"] + EPSILON) ** 0.5
     return scale, state[f"{norm}.bias"] - state[f"{norm}.running_mean"] * scale
 
@@ -339,7 +339,7 @@ def pack_katago(state: State, size: int) -> PackedNet:
     means = program.pool(value, norm_of(state, "vnorm"))
     program.dense(means, table, state["v2.bias"], int(state["v2_activation"]), h)
     rules = np.zeros((10, 1))
-    rules[6], rules[9] = 1, -1  # a superko leaves no game without a result, unless by territory
+    rules[6], rules[9] = 1, -1  # with superko and area scoring every game has a result
     program.dense(numbers, rules, act=RELU, to=h + hidden)
     rows = np.concatenate([matrix(state, "v3"), -state["no_result"].reshape(1, 3)])
     program.dense(h, rows, state["v3.bias"], to=answer + program.points + 1)
@@ -353,7 +353,7 @@ def norm_of(state: State, name: str) -> Norm:
 
 
 def spread_matrix(state: State, name: str, off: float) -> np.ndarray:
-    """(2C, outputs) for means and maxima: the mean times ``off`` is an input of its own in the state."""
+    """(2C, outputs) for means and maxima, from the state's matrix for means, means times ``off`` and maxima."""
     mean, by_size, highest = np.split(matrix(state, name), 3)
     return np.concatenate([mean + off * by_size, highest])
 
@@ -361,7 +361,7 @@ def spread_matrix(state: State, name: str, off: float) -> np.ndarray:
 def spread(
     program: Program, state: State, name: str, pooled: int, scale: Any, bias: Any = 0.0, act: int = IDENTITY
 ) -> int:
-    """What pooled channels give others, each times its ``scale``."""
+    """The index of a dense layer's outputs for ``pooled`` channels, each times its ``scale``."""
     return program.dense(pooled, spread_matrix(state, name, 0.1 * (program.size - 14)) * scale, bias, act)
 
 
@@ -392,7 +392,7 @@ def pack_blocks(program: Program, state: State, prefix: str, x: Source) -> None:
 
 
 def multiply_tokens(program: Program, part: State, x: Source, *tables: np.ndarray) -> Source:
-    """The sums of matrices (inputs, outputs), side by side, of an RMS norm of each point."""
+    """The products of each point's RMS norm with matrices (inputs, outputs), side by side."""
     program.step(RMS, source=x.at, channels=x.channels, shift=program.keep(part["norm.epsilon"]))
     program.round(x, Norm(part["norm.weight"]), scaled=1)
     return program.multiply(as_convolution(np.concatenate(tables, 1)))
@@ -404,7 +404,7 @@ def as_convolution(table: np.ndarray) -> np.ndarray:
 
 
 def padded_heads(table: np.ndarray, heads: int, halves: int = 1) -> np.ndarray:
-    """A matrix (inputs, outputs) with the outputs of each head, which may have two halves, filled up to panels."""
+    """A matrix (inputs, outputs) whose outputs are padded to panels for each head, or each half of a head."""
     parts = table.reshape(len(table), heads, halves, -1)
     more = -parts.shape[3] % (PANEL // halves)
     return np.pad(parts, ((0, 0), (0, 0), (0, 0), (0, more))).reshape(len(table), -1)

@@ -1,4 +1,4 @@
-"""A linear rollout policy from its checkpoint, and how it is saved."""
+"""Loading and saving of linear rollout policies."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class RolloutPolicy:
         return cls(checkpoint, learned)
 
     def weights(self, size: int, sharpness: float = 1.0) -> Weights:
-        """What playouts on boards of ``size`` need; see ``bots.search.rollouts.expand_weights``."""
+        """The weights for playouts on boards of ``size``; see ``bots.search.rollouts.expand_weights``."""
         from bots.search import rollouts
 
         return rollouts.expand_weights(self.learned, size, sharpness)

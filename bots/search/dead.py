@@ -1,5 +1,5 @@
-"""Which stones of a final position are dead: those that seldom stay in playouts of the trained policy, which kills dead
-shapes and leaves most of a seki alone."""
+"""Dead stones of a final position: those that seldom survive playouts of the trained policy, which kills dead shapes
+and leaves most of a seki alone."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from arena.go.kernels import BOARD, CELLS, EDGE, NEIGHBOURS, U, owner_map, point
 from bots.search.rollouts import Weights, policy_playout
 
 PLAYOUTS = 200
-STAYING = 0.35  # the share of the playouts in which stones must keep their points, or they are dead
+STAYING = 0.35  # stones are dead if their colour owns their points in a smaller share of the playouts
 
 
 def judge(board: Board, weights: Weights, playouts: int = PLAYOUTS, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """The dead stones (size²,) bool of a position where both sides have passed, and how much more often each point ends
-    as Black's than as White's (size²,) float32 in [-1, 1]. ``weights`` are of the board's size."""
+    """The dead stones (size²,) bool of a position where both sides have passed, and Black's share of each point minus
+    White's over the playouts, (size²,) float32 in [-1, 1]. ``weights`` are for the board's size."""
     boards = np.zeros(2, BOARD)
     boards[0] = board.array[0]
     counts = np.zeros((2, board.size**2), np.int32)
@@ -29,8 +29,8 @@ def judge(board: Board, weights: Weights, playouts: int = PLAYOUTS, seed: int = 
 
 @kernel
 def count_owners(boards, first, second, weights, count, seed, counts):
-    """Add to ``counts`` (2, size²) in how many of ``count`` playouts from ``boards[0]`` each point ends as Black's and
-    as White's; ``boards[1]`` is scratch. The colours ``first`` and ``second`` begin them in turn."""
+    """Add to ``counts`` (2, size²) the playouts, of ``count`` from ``boards[0]``, at whose end Black and White own each
+    point; ``boards[1]`` is scratch. The colours ``first`` and ``second`` take turns to begin."""
     state = seeded(seed)
     board = boards[1]
     owners = np.zeros(counts.shape[1], np.uint8)
@@ -53,8 +53,8 @@ def root_of(parent, head):
 
 @inlined
 def join_by_liberties(board, parent):
-    """Give chains of one colour that have two liberties in common one root in ``parent`` (CELLS,), by their heads."""
-    shared = np.zeros((CELLS, CELLS), np.bool_)  # of two heads: whether their chains have a liberty in common
+    """Join chains of one colour that share two liberties in the union-find forest ``parent`` (CELLS,) of heads."""
+    shared = np.zeros((CELLS, CELLS), np.bool_)  # whether the chains of two heads share a liberty
     around = np.empty(4, np.int64)
     for move in range(board.side * board.side):
         p = point_of(board, move)
@@ -80,7 +80,7 @@ def join_by_liberties(board, parent):
 
 @kernel
 def mark_kin(boards, move, kin):
-    """Write to ``kin`` (size², bool) the stones whose chains ``join_by_liberties`` joins with that at ``move``."""
+    """Write to ``kin`` (size², bool) the stones of the chain at ``move`` and of the chains joined with it."""
     board = boards[0]
     parent = np.arange(CELLS)
     join_by_liberties(board, parent)
@@ -92,10 +92,10 @@ def mark_kin(boards, move, kin):
 
 @kernel
 def mark_dead(boards, counts, staying, dead):
-    """Write to ``dead`` (size², bool) the stones that keep their points in fewer than ``staying`` playouts, by the
-    ``counts`` of ``count_owners``. Chains of one colour share a fate, that of their mean stone, when they touch an
-    empty region that no other colour touches, or have two liberties in common. What is pass-alive stays, and what is
-    among the other side's pass-alive territory doesn't."""
+    """Write to ``dead`` (size², bool) the stones whose colour owns their points in fewer than ``staying`` playouts, by
+    the ``counts`` of ``count_owners``. The count is the mean over chains of one colour that share two liberties, or
+    touch an empty region which the other colour doesn't touch. Pass-alive stones are never dead; stones in the other
+    side's pass-alive territory always are."""
     board = boards[0]
     points = board.side * board.side
     marks = np.zeros((3, CELLS), np.uint8)
@@ -116,7 +116,7 @@ def mark_dead(boards, counts, staying, dead):
                     if board.colour[q] == reach:
                         first = first or np.int64(board.head[q])
                         parent[root_of(parent, np.int64(board.head[q]))] = root_of(parent, first)
-    stones, kept = np.zeros((2, CELLS), np.int64)  # by the root
+    stones, kept = np.zeros((2, CELLS), np.int64)  # by root
     alive, taken = np.zeros((2, CELLS), np.bool_)
     for move in range(points):
         p = point_of(board, move)

@@ -12,8 +12,9 @@ from bots.search.tree import FORBIDDEN, children_of
 
 @inlined
 def considered_visits(moves, simulations, done):
-    """How many visits a move must have that simulation ``done``, from 0, may go to. Sequential halving spends them on
-    ``moves`` moves in rounds of equal length, each with half as many moves as the one before, and goes on with two."""
+    """The visits that a move must have to get simulation number ``done`` (from 0). Sequential halving divides the
+    simulations into rounds of equal length: the first for ``moves`` moves, each later one for half as many, at least
+    two."""
     if moves <= 1:
         return done
     rounds = 0
@@ -32,9 +33,9 @@ def considered_visits(moves, simulations, done):
 
 @inlined
 def _completion(nodes, slot, node, params):
-    """(value of moves that weren't visited, factor of results, highest result of a move with a prior), all for the side
-    to move. The value (v_mix, appendix D) is of the net's own and the mean of the visited ones by their priors, weighed
-    as so many visits. With the factor a result is added to a logit (equation 8)."""
+    """(value of unvisited moves, scale of results, highest result of a move with a prior), for the side to move. The
+    value is v_mix (appendix D): the net's own value averaged with the prior-weighted mean of the visited moves, which
+    counts as often as they were visited. Results times the scale are added to logits (equation 8)."""
     visits = np.int64(0)
     most = np.int32(0)
     results = share = weighed = highest = np.float32(0)
@@ -51,7 +52,7 @@ def _completion(nodes, slot, node, params):
             highest = max(highest, result) if prior > 0 else highest
         elif count != FORBIDDEN and prior > 0:
             is_complete = False
-    # The node's own value is the mean of what the net said of it and of its children's results, seen by the other side.
+    # A node's value is the mean of its evaluation by the net and its children's results, as seen by the other side.
     total = np.float32(nodes.visits[slot, node])
     own = max(np.float32(1), total - np.float32(visits))
     mixed = min(np.float32(1), max(np.float32(0), ((np.float32(1) - nodes.value[slot, node]) * total - results) / own))
@@ -63,39 +64,25 @@ def _completion(nodes, slot, node, params):
 
 @inlined
 def _weight(nodes, slot, child, unvisited, scale, highest):
-    """The share of a move in the improved policy (equation 11), up to a factor that all moves have in common. Without
-    ``highest``, the best move's exponential, too, would be less than a float32 can hold."""
+    """The unnormalized share of a move in the improved policy (equation 11). Subtracting ``highest`` keeps the best
+    move's exponential within the range of float32."""
     prior = nodes.prior[slot, child]
     raised = np.exp(scale * (nodes.value[slot, child] - highest)) if nodes.visits[slot, child] > 0 else unvisited
     return prior * raised if prior > 0 else np.float32(0)
 
 
 @inlined
-def _score(nodes, root, slot, child, mixed, scale):
-    """Noise + logit + scaled result of a child of the root."""
-    noise = root.noise[child - np.int64(nodes.first[slot, 0])]
-    result = nodes.value[slot, child] if nodes.visits[slot, child] > 0 else mixed
-    return noise + np.log(nodes.prior[slot, child]) + scale * result
-
-
-@inlined
-def choose_root(nodes, root, slot, params):
-    """The root's child to visit next, or -1 when superko forbids them all: of those with the visits of sequential
-    halving, visits under way counted, that with the highest noise + logit + scaled result."""
-    moves = 0
-    done = np.int64(0)
-    for child in children_of(nodes, slot, np.int64(0)):
-        if nodes.visits[slot, child] != FORBIDDEN:
-            moves += nodes.prior[slot, child] > 0
-            done += nodes.visits[slot, child] + nodes.pending[slot, child]
-    considered = min(np.int64(params.gumbel_sample_size), np.int64(moves))
-    wanted = considered_visits(considered, np.int64(root.simulations), done)
+def _best_scored(nodes, root, slot, params, wanted):
+    """The root's child with the highest noise + logit + scaled result: of those with ``wanted`` visits, pending ones
+    counted, or of all if there are none; -1 when superko forbids every move."""
     mixed, scale, _ = _completion(nodes, slot, np.int64(0), params)
     best, best_score, fits = np.int64(-1), np.float32(0), False
     for child in children_of(nodes, slot, np.int64(0)):
         if nodes.visits[slot, child] == FORBIDDEN:
             continue
-        score = _score(nodes, root, slot, child, mixed, scale)
+        noise = root.noise[child - np.int64(nodes.first[slot, 0])]
+        result = nodes.value[slot, child] if nodes.visits[slot, child] > 0 else mixed
+        score = noise + np.log(nodes.prior[slot, child]) + scale * result
         fit = nodes.visits[slot, child] + nodes.pending[slot, child] == wanted
         if best < 0 or fit > fits or (fit == fits and score > best_score):
             best, best_score, fits = child, score, fit
@@ -103,8 +90,21 @@ def choose_root(nodes, root, slot, params):
 
 
 @inlined
+def choose_root(nodes, root, slot, params):
+    """The root's child to visit next by sequential halving, or -1 when superko forbids every move."""
+    moves = 0
+    done = np.int64(0)
+    for child in children_of(nodes, slot, np.int64(0)):
+        if nodes.visits[slot, child] != FORBIDDEN:
+            moves += nodes.prior[slot, child] > 0
+            done += nodes.visits[slot, child] + nodes.pending[slot, child]
+    considered = min(np.int64(params.gumbel_sample_size), np.int64(moves))
+    return _best_scored(nodes, root, slot, params, considered_visits(considered, np.int64(root.simulations), done))
+
+
+@inlined
 def choose_inside(nodes, slot, node, params):
-    """The child by whose visit their shares get closest to the improved policy (equation 14), or -1 without any."""
+    """The child whose visit brings the visits closest to the improved policy (equation 14); -1 without children."""
     mixed, scale, highest = _completion(nodes, slot, node, params)
     unvisited = np.exp(scale * (mixed - highest))  # once: it takes long, and most moves are unvisited
     total = np.float32(0)
@@ -140,17 +140,11 @@ def draw_gumbel(roots, slot, moves, scale):
 
 @kernel
 def best_move(nodes, roots, slot, params):
-    """The child to play, or -1: of the root's most visited ones that with the highest noise + logit + scaled result."""
-    mixed, scale, _ = _completion(nodes, slot, np.int64(0), params)
-    best, best_score = np.int64(-1), np.float32(0)
+    """The child to play, or -1: of the root's most visited ones the one that ``_best_scored`` prefers."""
+    most = np.int64(0)
     for child in children_of(nodes, slot, np.int64(0)):
-        visits = nodes.visits[slot, child]
-        if visits == FORBIDDEN:
-            continue
-        score = _score(nodes, roots[slot], slot, child, mixed, scale)
-        if best < 0 or visits > nodes.visits[slot, best] or (visits == nodes.visits[slot, best] and score > best_score):
-            best, best_score = child, score
-    return best
+        most = max(most, np.int64(nodes.visits[slot, child]))
+    return _best_scored(nodes, roots[slot], slot, params, most)
 
 
 @kernel

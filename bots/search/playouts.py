@@ -8,12 +8,12 @@ from arena.go.jit import inlined, kernel
 from arena.go.kernels import CELLS, U, area_score, below, is_eye, is_legal, next_random, place, put_aside, seeded
 from bots.search.tactics import answer_atari, answer_pattern, is_self_atari
 
-# In how many of 256 cases a playout
+# Probabilities, of 256, that a playout
 ATARI = 230  # captures, or saves from atari, beside the last move
 PATTERN = 243  # plays one of the shapes beside the last move
-SELF_ATARI = 230  # puts no stone into atari elsewhere
+SELF_ATARI = 230  # refuses a self-atari elsewhere
 
-MERCY = 3  # it ends when a side is ahead by more than one in so many points of the board in stones
+MERCY = 3  # a playout ends when a side has more stones than the other by 1 / MERCY of the board's points
 
 
 @inlined
@@ -24,10 +24,10 @@ def _chance(state, of_256):
 @kernel
 def answering_playout(board, colour, last, state, when, time):
     """Play until both pass, or until one side is far ahead; (Black's margin before komi, moves, state). ``last`` is the
-    point that was just played, 0 for a pass. Where nobody had played before, ``when`` (CELLS,) gets ``2 * time + colour
-    - 1`` of the first stone, ``time`` counting up from the argument."""
+    point of the last move, 0 for a pass. ``when`` (CELLS,) gets ``2 * time + colour - 1`` of the first stone on each
+    point where it is 0; ``time`` is that of the playout's first move."""
     passes = moves = 0
-    limit = 3 * np.int64(board.side) * np.int64(board.side)  # without superko, it might go in circles
+    limit = 3 * np.int64(board.side) * np.int64(board.side)  # without superko, positions may repeat for ever
     lead = board.side * board.side // MERCY
     while passes < 2 and moves < limit:
         chosen = np.int64(0)

@@ -7,42 +7,30 @@ from typing import NamedTuple
 
 import numpy as np
 
+from arena.go import kernels
 from arena.go.alive import SAFE, mark_alive
 from arena.go.jit import inlined, kernel
 from arena.go.katago_planes import mark_superko
-from arena.go.kernels import (
-    AREA_SCORED,
-    BOARD,
-    CELLS,
-    WIDTH,
-    U,
-    area_score,
-    below,
-    is_eye,
-    is_legal,
-    move_of,
-    next_random,
-    play,
-)
+from arena.go.kernels import BOARD, CELLS, WIDTH, U, area_score, below, is_eye, is_legal, move_of, next_random, play
 from arena.go.planes import HISTORY, Positions
 from bots.search import tree
 from bots.search.gumbel import choose_inside, choose_root
 from bots.search.playouts import answering_playout
 
 ROLLOUTS = 4  # per leaf: 4 with 63 visits took as long and played as well as 8 with 60
-RISE = 0.1  # share of the points that are occupied while the weight of rollouts rises from 0 to its full value
+RISE = 0.1  # increase in the share of occupied points over which the weight of rollouts rises from 0 to its full value
 
 
 class PuctParams(NamedTuple):
     """The settings of ``bots.alphago.Config`` that the kernels need, and those of Gumbel that self-play changes."""
 
     c_puct: float
-    fpu_reduction: float  # at full prior explored; in proportion to its root before
+    fpu_reduction: float  # is multiplied by the root of the total prior of visited moves
     rollout_weight: float
     rollouts_full: float
     stop_early: bool
     gumbel: bool  # whether ``gumbel`` chooses the children
-    symmetries: bool = True  # whether each position is evaluated under a random one
+    symmetries: bool = True  # whether each position is evaluated under a random symmetry
     gumbel_sample_size: int = 16  # moves considered at the root
     gumbel_c_visit: float = 50.0  # of the scale of Q (equation 8), as in the paper
     gumbel_c_scale: float = 1.0
@@ -51,9 +39,9 @@ class PuctParams(NamedTuple):
 class Leaves(NamedTuple):
     """The positions of one batch that wait for the net."""
 
-    slots: np.ndarray  # (batch,) int64: whose tree
+    slots: np.ndarray  # (batch,) int64: the slot of each leaf's tree
     paths: np.ndarray  # (batch, MAX_DEPTH + 1) int32: nodes from the root to the leaf
-    depths: np.ndarray  # (batch,) int64: how many
+    depths: np.ndarray  # (batch,) int64: the number of nodes in each path
     positions: Positions
 
     @classmethod
@@ -69,7 +57,7 @@ def select_options(params: PuctParams, leaves: Leaves) -> tuple[PuctParams | Non
 
 @inlined
 def _select(nodes, root, slot, node, params, gumbel):
-    """The child with the highest Q + U, or that of ``gumbel``; -1 when all are forbidden or no score is a number."""
+    """The child with the highest Q + U, or the child chosen by Gumbel search; -1 if all are forbidden or scores NaN."""
     if gumbel is not None:
         if params.gumbel:
             return choose_inside(nodes, slot, node, params) if node else choose_root(nodes, root, slot, params)
@@ -78,7 +66,7 @@ def _select(nodes, root, slot, node, params, gumbel):
     for child in family:
         if nodes.visits[slot, child] > 0:
             explored += nodes.prior[slot, child]
-    # The node's own value is seen by who moved to it; its children by the other side.
+    # A node's value is for the player who moved to it; its children's values are for the other player.
     parent = np.float32(1) - nodes.value[slot, node]
     unvisited = parent - np.float32(params.fpu_reduction) * np.sqrt(explored)
     total = np.float32(nodes.visits[slot, node] + nodes.pending[slot, node])
@@ -110,10 +98,10 @@ def _back_up(nodes, slot, path, depth, mover, result):
 
 @kernel
 def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params, leaves, gumbel=None, past=None):
-    """Walk down each slot's tree to ``leaves`` that need the net, and return how many; 0 when every slot has its
-    visits: ``budget`` or its root's own, if that is lower. A slot gets ``per_game``, or fewer when a walk ends where
-    one of them waits already. Simulations that end in a finished game are backed up at once. ``gumbel`` and ``past``
-    are those of ``select_options``: for None, Numba compiles nothing of what is only for them."""
+    """Select leaves for the net in each slot's tree, and return their number; 0 when every slot has ``budget`` visits,
+    or its root's own budget if that is lower. A slot gets ``per_game`` leaves, or fewer when a simulation ends at one
+    that already waits. Simulations that end in a finished game are backed up at once. ``gumbel`` and ``past`` come from
+    ``select_options``; if they are None, Numba leaves out the code for them."""
     positions = leaves.positions
     count = np.int64(0)
     for s in range(slots.shape[0]):
@@ -146,11 +134,11 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params,
             if not is_allowed:
                 continue
             mover = 3 - np.int64(root.colour)
-            over = passes >= 2 or depth > tree.MAX_DEPTH or child < 0  # without a move, the board counts as it stands
+            over = passes >= 2 or depth > tree.MAX_DEPTH or child < 0  # without a move, score the board as it stands
             if over or (depth > 1 and passes and tree.is_won(board, root, colour)):
                 _back_up(nodes, slot, path, depth, mover, tree.result_of(board, root, area_score(board)))
                 continue
-            if nodes.first[slot, node] == tree.AWAITED:  # and so would the next walk end, for nothing has changed
+            if nodes.first[slot, node] == tree.AWAITED:  # the next simulation would end here, too
                 break
             nodes.first[slot, node] = tree.AWAITED
             for i in range(depth):
@@ -181,7 +169,7 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params,
 
 @inlined
 def _write_past(boards, root, hashes, nodes, slot, path, depth, positions, leaf):
-    """Write to ``positions`` what an encoder wants to know of the moves before a leaf."""
+    """Write the fields ``earlier`` and ``banned`` of ``positions`` for a leaf."""
     earlier = positions.earlier[leaf]
     earlier[0] = boards[slot] if depth > 1 else root.earlier[0]
     earlier[1] = root.earlier[0] if depth > 1 else root.earlier[1]
@@ -198,12 +186,10 @@ def _write_past(boards, root, hashes, nodes, slot, path, depth, positions, leaf)
     mark_superko(positions, leaf, hashes[slot], np.int64(root.positions) + depth - 1)
 
 
-# What a search leaves out because the stones around it are pass-alive at the root.
-
-
 @inlined
 def fills_own(board, root, colour):
-    """Whether all that ``colour`` can do in its pass-alive territory is to fill it: no stone has come to threaten."""
+    """Whether there are no stones of the other side in the pass-alive territory of ``colour``, so that moves in it are
+    pointless."""
     for p in range(WIDTH + 1, WIDTH * (board.side + 1) - 1):
         if root.alive[U((colour - 1) * CELLS + p)] == SAFE and board.colour[U(p)] == 3 - colour:
             return False
@@ -212,8 +198,8 @@ def fills_own(board, root, colour):
 
 @inlined
 def is_pointless(board, root, p, colour, own):
-    """Whether a stone at ``p`` can't change what the board is worth, by area and with what is pass-alive at the root:
-    it fills ``own`` territory, or it is lost among the other side's stones. In a ko that may be a threat."""
+    """Whether a stone at ``p`` can't change the score by area: it fills pass-alive territory of ``colour``, if ``own``
+    (``fills_own``), or is dead in that of the other side, unless there is a ko, for which it may be a threat."""
     if root.alive[U((colour - 1) * CELLS + p)] == SAFE:
         return own
     return root.alive[U((2 - colour) * CELLS + p)] != 0 and board.ko == 0
@@ -221,14 +207,14 @@ def is_pointless(board, root, p, colour, own):
 
 @kernel
 def prune_pass_alive(boards, roots, nodes, slots):
-    """Mark what is pass-alive in the positions of these roots, where area counts, and remove the children that it makes
-    pointless. The search spares later ones by the same marks: what is pass-alive stays so."""
+    """Mark pass-alive points at these roots by area scoring, and remove children that are pointless. The marks prune
+    later positions, too: pass-alive points stay pass-alive."""
     for s in range(slots.shape[0]):
         slot = slots[s]
         root = roots[slot]
         board = boards[slot]
         root.alive[:] = 0
-        for colour in range(1, 3 if root.rules & AREA_SCORED else 1):
+        for colour in range(1, 3 if root.rules & kernels.AREA_SCORED else 1):
             mark_alive(board, colour, True, root.alive[(colour - 1) * CELLS : colour * CELLS])
         if nodes.first[slot, 0] < 0:
             continue
@@ -246,8 +232,8 @@ def prune_pass_alive(boards, roots, nodes, slots):
 
 @inlined
 def _expand(board, root, nodes, slot, node, colour, passes, logits, table):
-    """Give ``node`` its children in random order, with the softmax of ``logits`` over them as priors. A second pass
-    that wins the game is the only child; one that loses it has no prior, where there are other moves."""
+    """Add the children of ``node``: moves that may matter, shuffled, then the pass, with the softmax of ``logits`` as
+    priors. A second pass that wins is the only child; one that loses has prior 0 if there are other moves."""
     own = fills_own(board, root, colour)
     first = np.int64(root.used)
     used = first
@@ -288,7 +274,7 @@ def _expand(board, root, nodes, slot, node, colour, passes, logits, table):
 
 @inlined
 def _mix_rollouts(board, root, owners, colour, last, params, result):
-    """A result for Black, mixed with those of rollouts by their weight (lambda) on so full a board."""
+    """Black's result, mixed with the mean of rollouts by their weight (lambda), which rises as the board fills up."""
     points = np.int64(board.side) * np.int64(board.side)
     occupied = (points - np.int64(board.empty_count)) / points
     risen = min(1.0, max(0.0, 1.0 - (params.rollouts_full - occupied) / RISE))
@@ -308,9 +294,9 @@ def _mix_rollouts(board, root, owners, colour, last, params, result):
 
 @kernel
 def expand_leaves(roots, nodes, owners, params, tables, leaves, count, logits, win_rates, rollouts=None):
-    """Take the net's answer for the first ``count`` leaves: children with priors, rollouts, and results backed up.
-    ``logits`` (batch, size² + 1) are in each leaf's turned coordinates; ``win_rates`` (batch,) of its side to move.
-    ``rollouts`` is ``params`` where they may have a weight, else None."""
+    """Expand the first ``count`` leaves by the net's outputs and back up their results. ``logits`` (batch, size² + 1)
+    are in each leaf's symmetry; ``win_rates`` (batch,) are for its side to move. ``rollouts`` is ``params``, or None if
+    rollouts have no weight."""
     capacity = nodes.visits.shape[1]
     for i in range(count):
         slot = leaves.slots[i]

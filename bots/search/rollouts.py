@@ -1,21 +1,20 @@
-"""Playouts by a trained linear policy: every move's weight is a product of factors that its surroundings have.
+"""Playouts by a trained linear softmax policy: a move's weight is the product of the factors of its features.
 
-The rollout policy of AlphaGo (Silver et al. 2016, Methods and Extended Data Table 4) in small: a linear softmax over
-patterns. A *code* is the index of one feature in a list of all; ``factors`` holds e to the power of what was learned
-for each, by ``trainers.rollout``.
+A small version of AlphaGo's rollout policy (Silver et al. 2016, Methods and Extended Data Table 4). A *code* is the
+index of a feature; ``factors`` has e to the power of each code's weight, learned by ``trainers.rollout``.
 
-Features of a point, all seen by the side to move, equal under the 8 symmetries:
+Features of a point, as seen by the side to move, equal under the 8 symmetries:
 
 - ring: the colours of the 8 points around;
-- cross: the colours of the 4 neighbours, with 1, 2 or more liberties;
-- tactics: whether the move captures, saves a group from atari, gives atari or is self-atari, and of how many stones;
-- spot: the distance to the two nearest edges, by how full the board is;
-- last, previous: how far the opponent's last move is, and one's own;
-- response: the ring of a point beside the last move, and where in it that move is;
-- answer: the point is one of the last liberties of the stones at the last move or of own ones beside it, or captures
-  stones beside own ones in atari;
-- nakade: the point is one of those where the last move captured 3 to 6 stones, with so many others beside it;
-- pass, the only one that a pass has: how full the board is, and whether the last move was a pass.
+- cross: the colours of the 4 neighbours, and whether their groups have 1, 2 or more liberties;
+- tactics: the numbers of stones captured, saved from atari, put in atari and in self-atari;
+- spot: the distances to the two nearest edges, and how full the board is;
+- last, previous: the distances to the opponent's last move and to the own last move;
+- response: the ring of a point beside the last move, and the direction of that move;
+- answer: the point is one of at most two liberties of the last move's group or of an own group beside it, or captures
+  a group that puts an own group beside the last move in atari;
+- nakade: the last move captured 3 to 6 stones, one of them here; how many of them were beside this point;
+- pass, the only feature of a pass: how full the board is, and whether the last move was a pass.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from arena.go.coords import symmetry_table
 from arena.go.jit import inlined, kernel
 from arena.go.kernels import AROUND, CELLS, EDGE, NEIGHBOURS, WIDTH, U, area_score, first_liberties, next_random, place
 
-FEATURES = "rollout-1"  # the name of this set of features; what a code means never changes under it
+FEATURES = "rollout-1"  # the name of this set of features; another meaning of a code needs another name
 
 SIZES = 6  # classes of a number of stones: none, 1, 2, 3, 4 and 5, more
-SAFETY = 5  # room for 3 liberties or a capture, for 2; self-atari of a stone, of 2 and 3, of more
+SAFETY = 5  # 3 liberties or a capture, 2 liberties; self-atari of 1 stone, of 2 or 3, of more
 GIVEN = 4  # stones put in atari: none, 1, 2, more
 PHASES = 8
 LINES = 5
@@ -40,7 +39,7 @@ SPOTS = LINES * LINES
 REACH = 9
 OFFSETS = REACH * REACH
 
-# Where the codes of each feature begin, and how many there are.
+# The first code of each feature, and the number of all codes.
 RING = 0
 CROSS = RING + (1 << 16)
 TACTICS = CROSS + (1 << 12)
@@ -53,16 +52,16 @@ NAKADE = ANSWER + 5 * SIZES
 PASS = NAKADE + 4 * 5
 CODES = PASS + 2 * PHASES
 
-# Answers: capture what moved last, give it atari, save own stones beside it from atari, capture what puts them there,
-# mind own stones beside it that have two liberties.
+# Answers: capture the last move's group, put it in atari, extend own stones beside it out of atari, capture stones that
+# put them in atari, play at one of two liberties of own stones beside it.
 TAKE, CHASE, ESCAPE, COUNTER, EXTEND = range(5)
 
 MAX_FEATURES = 20  # features of one point, at most
-_FULL = np.array([2, 5, 10, 17, 26, 38, 54], np.int64)  # percent of the points that hold stones: where phases end
+_FULL = np.array([2, 5, 10, 17, 26, 38, 54], np.int64)  # per cent of occupied points at which each next phase begins
 
 
 def _eye_rings() -> np.ndarray:
-    """(65536,) bool: the rings of an eye of colour 1, as ``is_eye`` has it."""
+    """(65536,) bool: whether a ring makes an eye of colour 1, as in ``is_eye``."""
     around = (np.arange(1 << 16) >> 2 * np.arange(8)[:, None]) & 3  # (8, 65536)
     beside, diagonals = around[[1, 3, 4, 6]], around[[0, 2, 5, 7]]
     lost = (diagonals == 2).sum(0) + (diagonals == EDGE).any(0)
@@ -73,18 +72,18 @@ EYES = _eye_rings()
 
 
 class Weights(NamedTuple):
-    """A trained policy for boards of one size: factors of a move's weight, all float32, by cells of the padded board,
-    ``WIDTH * (size + 2)``."""
+    """A trained policy for boards of one size: factors of a move's weight, float32; the padded board has
+    ``WIDTH * (size + 2)`` cells."""
 
-    factors: np.ndarray  # (CODES,) of each feature but those below; 0 fills an own eye
-    spots: np.ndarray  # (PHASES, cells) of a point by how full the board is
-    lasts: np.ndarray  # (cells, cells) of a point by the opponent's last move; row 0 for none
-    previous: np.ndarray  # (cells, cells) of a point by one's own last move
+    factors: np.ndarray  # (CODES,) of each feature; 0 for rings of own eyes
+    spots: np.ndarray  # (PHASES, cells): the factor of spot, by phase and point
+    lasts: np.ndarray  # (cells, cells): the factor of last, by the opponent's last move (0: none) and point
+    previous: np.ndarray  # (cells, cells): the factor of previous, by the own last move (0: none) and point
 
 
 @inlined
 def spot_of(side, p):
-    """The place in SPOT of a point of the padded board, less its phase; the same under symmetry."""
+    """The index of a point within a phase of SPOT; the same under symmetry."""
     row, column = p // WIDTH, p % WIDTH
     one = min(row - 1, side - row, np.int64(LINES - 1))
     other = min(column - 1, side - column, np.int64(LINES - 1))
@@ -93,7 +92,7 @@ def spot_of(side, p):
 
 @inlined
 def offset_of(p, q):
-    """The place in LAST and PREVIOUS of the distance between two points; the same under symmetry."""
+    """The index within LAST and PREVIOUS of the distance between two points; the same under symmetry."""
     one = min(abs(p // WIDTH - q // WIDTH), np.int64(REACH - 1))
     other = min(abs(p % WIDTH - q % WIDTH), np.int64(REACH - 1))
     return min(one, other) * REACH + max(one, other)
@@ -101,7 +100,7 @@ def offset_of(p, q):
 
 @cache
 def tie() -> np.ndarray:
-    """(CODES,) int32: the number of each code's weight; codes that are the same under symmetry share one."""
+    """(CODES,) int32: the index of each code's weight; codes that are equal under symmetry share a weight."""
     around = [0, 1, 2, 3, 5, 6, 7, 8]
     symmetries = [[around.index(table[place]) for place in around] for table in symmetry_table(3).tolist()]
     crosswise = (1, 3, 4, 6)  # where the neighbours are among the 8 points around
@@ -120,8 +119,8 @@ def tie() -> np.ndarray:
 
 
 def expand_weights(learned: np.ndarray, size: int, sharpness: float = 1.0) -> Weights:
-    """The factors for boards of ``size`` from the weights that were learned, one for each number in ``tie()``.
-    Probabilities are raised to ``sharpness``."""
+    """The factors for boards of ``size`` from the learned weights (tie().max() + 1,). Probabilities are raised to
+    ``sharpness``."""
     factors = np.exp(sharpness * learned[tie()].astype(np.float64)).astype(np.float32)
     factors[RING : RING + (1 << 16)][EYES] = 0
     cells = WIDTH * (size + 2)
@@ -133,7 +132,7 @@ def expand_weights(learned: np.ndarray, size: int, sharpness: float = 1.0) -> We
 
 @kernel
 def _fill_tables(size, weights):
-    """Write the factors that depend on where a point is, and on how far the last moves are from it."""
+    """Fill the tables of spot, last and previous from the factors."""
     factors, spots, lasts, previous = weights
     for i in range(size * size):
         p = (i // size + 1) * WIDTH + i % size + 1
@@ -145,7 +144,7 @@ def _fill_tables(size, weights):
             previous[p, q] = factors[PREVIOUS + offset_of(p, q)]
 
 
-SHARPNESS = 1.5  # playouts raise the policy's probabilities to this power: their results say more than plain ones
+SHARPNESS = 1.5  # playouts raise the policy's probabilities to this power: their results predict games better
 
 
 @inlined
@@ -166,8 +165,8 @@ def phase_of(board):
 
 @inlined
 def measure_groups(board, groups):
-    """Write what is known of every group to ``groups`` (CELLS,) int64, at its head: liberties | the first << 8 | the
-    second << 20 | stones << 32; of one with 3 liberties or more just 3."""
+    """Write to ``groups`` (CELLS,) int64 at the head of each group: liberties | first liberty << 8 | second << 20 |
+    stones << 32; for groups with 3 liberties or more only the number 3."""
     for p in range(WIDTH, WIDTH * (np.int64(board.side) + 1)):
         there = np.int64(board.colour[U(p)])
         if (there == 1 or there == 2) and np.int64(board.head[U(p)]) == p:
@@ -188,10 +187,10 @@ def ring_code(board, p, colour):
 
 @inlined
 def near_codes(board, groups, p, colour):
-    """The codes of cross and tactics of the empty point ``p``, or (-1, -1) where ``colour`` may not play, ko apart."""
+    """The codes of cross and tactics of the empty point ``p``; (-1, -1) if it is suicide for ``colour``."""
     cross = shift = room = np.int64(0)
     breath = other_breath = np.int64(0)  # a liberty afterwards, and another
-    captured = rescued = given = joined = np.int64(0)  # stones of the largest such group
+    captured = rescued = given = joined = np.int64(0)  # stones of the largest group of each kind
     legal = False
     for step in NEIGHBOURS:
         q = p + step
@@ -241,7 +240,7 @@ def near_codes(board, groups, p, colour):
 
 @inlined
 def _add(points, codes, count, p, code):
-    """Add a pair, unless it is there."""
+    """Add a pair of point and code if it is new; returns the number of pairs."""
     for i in range(count):
         if points[i] == p and codes[i] == code:
             return count
@@ -251,7 +250,7 @@ def _add(points, codes, count, p, code):
 
 @inlined
 def _add_liberties(points, codes, count, group, one, two):
-    """Add the liberties of a group that has one or two, with the answer ``one`` or ``two``."""
+    """Add the liberties of a group that has one (the answer ``one``) or two (``two``)."""
     liberties = group & 7
     if liberties < 3:
         code = ANSWER + (one if liberties == 1 else two) * SIZES + _size_class(group >> 32)
@@ -262,8 +261,8 @@ def _add_liberties(points, codes, count, group, one, two):
 
 @kernel
 def answer_codes(board, groups, last, captured, colour, points, codes):
-    """The features that the last move gives to single points: writes (point, code) pairs, returns how many. ``last`` is
-    a point, 0 for a pass; the last move took off ``captured`` stones, which end ``board.empties``."""
+    """Write the (point, code) pairs of response, answer and nakade, and return their number. ``last`` is a point, 0 for
+    a pass; the points of the ``captured`` stones are the last ones of ``board.empties``."""
     count = 0
     if last == 0:
         return count
@@ -310,7 +309,7 @@ def answer_codes(board, groups, last, captured, colour, points, codes):
 
 @inlined
 def weigh_moves(board, colour, last, previous, captured, weights, scratch, out):
-    """Write the weights of all moves to ``out`` (CELLS,), of the pass at 0; ``scratch`` is (3, 2 * CELLS) int64."""
+    """Write the weights of all moves to ``out`` (CELLS,), the pass at 0; ``scratch`` is (3, 2 * CELLS) int64."""
     groups, points, codes = scratch
     factors, phase = weights.factors, phase_of(board)
     spots, lasts, previouses = weights.spots[U(phase)], weights.lasts[U(last)], weights.previous[U(previous)]
@@ -331,7 +330,7 @@ def weigh_moves(board, colour, last, previous, captured, weights, scratch, out):
 
 @inlined
 def draw_move(board, weighed, sums, state):
-    """A point, or 0 to pass, with the probability of its weight; (point, state)."""
+    """A move drawn in proportion to its weight: (point, or 0 for a pass; state)."""
     side = np.int64(board.side)
     for column in range(U(side + 2)):
         sums[column] = 0
@@ -367,12 +366,12 @@ def draw_move(board, weighed, sums, state):
 
 @kernel
 def policy_playout(board, colour, last, previous, weights, state):
-    """Play until both pass; (Black's margin before komi, moves, state). ``last`` is the point that was just played,
-    ``previous`` the one before, 0 for a pass."""
+    """Play until both pass; (Black's margin before komi, moves, state). ``last`` and ``previous`` are the points of the
+    last two moves, 0 for a pass."""
     weighed, sums, scratch = np.zeros(CELLS, np.float32), np.empty(32, np.float32), np.zeros((3, 2 * CELLS), np.int64)
     passes = moves = 0
     captured = np.int64(0)
-    limit = 3 * np.int64(board.side) * np.int64(board.side)  # without superko, it might go in circles
+    limit = 3 * np.int64(board.side) * np.int64(board.side)  # without superko, positions may repeat for ever
     while passes < 2 and moves < limit:
         weigh_moves(board, colour, last, previous, captured, weights, scratch, weighed)
         chosen, state = draw_move(board, weighed, sums, state)
@@ -393,19 +392,16 @@ def policy_playout(board, colour, last, previous, weights, state):
 
 @inlined
 def policy_priors(board, colour, last, previous, weights, out):
-    """Write the probabilities of all moves to ``out`` (CELLS,), of the pass at 0, as if nothing had been captured."""
+    """Write the probabilities of all moves to ``out`` (CELLS,), the pass at 0, without the features of nakade."""
     weigh_moves(board, colour, last, previous, np.int64(0), weights, np.zeros((3, 2 * CELLS), np.int64), out)
     out /= out.sum()
 
 
-# For learning: what the features of a position are, as codes.
-
-
 @inlined
 def list_features(board, colour, last, previous, captured, candidates, features, counts, scratch):
-    """The codes of every move that the policy considers, the pass last; returns how many moves those are. Writes
-    ``candidates`` (CELLS,) points and, for each, ``counts`` (CELLS,) codes to ``features`` (CELLS, MAX_FEATURES), all
-    int64; ``scratch`` is (4, 2 * CELLS) int64."""
+    """For training: write the moves that the policy considers, the pass last, to ``candidates`` (CELLS,), the codes of
+    each to ``features`` (CELLS, MAX_FEATURES) and their numbers to ``counts`` (CELLS,), all int64; returns the number
+    of moves. ``scratch`` is (4, 2 * CELLS) int64."""
     groups, points, codes, row_of = scratch
     measure_groups(board, groups)
     phase = phase_of(board)

@@ -7,8 +7,8 @@ import numpy as np
 from arena.go.jit import inlined
 from arena.go.kernels import AROUND, EDGE, NEIGHBOURS, WIDTH, U, below, is_legal, last_liberty, next_random
 
-# The patterns of MoGo (Gelly, Wang, Munos and Teytaud 2006, section 3.2), the point to play in the middle. X and O are
-# either colour and the other, in any of the 8 symmetries; x and o are anything but X and O, ? is anything, # the edge.
+# The patterns of MoGo (Gelly, Wang, Munos and Teytaud 2006, section 3.2) around the point to play, in any of the 8
+# symmetries and with the colours swapped. x is anything but X, o anything but O, ? anything, # the edge.
 SHAPES = {
     "hane, enclosing": ("XOX", "...", "???"),
     "hane, not cutting": ("XO.", "...", "?.?"),
@@ -24,13 +24,13 @@ SHAPES = {
     "descent": ("?XO", "x.x", "###"),
     "cut at the edge": ("?OX", "X.O", "###"),
 }
-FAR = 4  # steps from the last move, and whatever is further
+FAR = 4  # steps from the last move, or more
 
 _MEANING = {".": (0,), "X": (1,), "O": (2,), "x": (0, 2, 3), "o": (0, 1, 3), "?": (0, 1, 2, 3), "#": (3,)}
 
 
 def _pattern_table() -> np.ndarray:
-    """(65536,) bool: whether a surrounding, as a board's ``ring`` codes it, is one of the shapes."""
+    """(65536,) bool: whether a ``ring`` of the board is one of the shapes."""
     table = np.zeros(1 << 16, np.bool_)
     for shape in SHAPES.values():
         grid = np.array([list(row) for row in shape])
@@ -44,12 +44,12 @@ def _pattern_table() -> np.ndarray:
 
 
 PATTERNS = _pattern_table()
-_BITS = np.packbits(PATTERNS, bitorder="little").view(np.uint64)  # 8 KB: they stay in the fastest cache
+_BITS = np.packbits(PATTERNS, bitorder="little").view(np.uint64)  # 8 KB, which stay in the first-level cache
 
 
 @inlined
 def is_shape(ring):
-    """Whether the surrounding of a point, its ``ring``, is one of the shapes."""
+    """Whether a ``ring`` of the board is one of the shapes."""
     return (_BITS[U(ring >> 6)] >> U(ring & 63)) & U(1) != 0
 
 
@@ -91,7 +91,7 @@ def is_self_atari(board, p, colour):
 
 @inlined
 def rescue(board, p, colour):
-    """1 when a move at the legal point ``p`` captures or takes out of atari a single stone, 2 when more, else 0."""
+    """1 if a move at the legal point ``p`` captures a stone or saves one from atari, 2 if several stones, else 0."""
     most = 0
     for step in NEIGHBOURS:
         q = p + step
@@ -119,7 +119,7 @@ def is_lonely(board, p):
 
 @inlined
 def _mark_reached(board, p, distance, steps, reached, count):
-    """Note that ``p``, and all stones of its group if it has one, are ``distance`` away; how many points are now."""
+    """Set the distance of ``p`` and, if there is a stone, of its whole group; returns the number of reached points."""
     stone = np.int64(p)
     while True:
         steps[stone] = distance
@@ -132,8 +132,8 @@ def _mark_reached(board, p, distance, steps, reached, count):
 
 @inlined
 def measure_distances(board, last, steps, reached):
-    """Write to ``steps`` (CELLS,) how far each point is from ``last``, a group being crossed in one step: 0 to 3, or
-    FAR for more and where ``last`` is 0. ``reached`` (CELLS,) is scratch."""
+    """Write to ``steps`` (CELLS,) the distance of each point from ``last``, 0 to 3 or FAR; all stones of a group are
+    equally far. Every point is FAR if ``last`` is 0. ``reached`` (CELLS,) is scratch."""
     for p in range(WIDTH * (board.side + 2)):
         steps[p] = FAR
     if last == 0:
@@ -153,7 +153,7 @@ def measure_distances(board, last, steps, reached):
 
 @inlined
 def answer_atari(board, last, colour, state):
-    """By chance a move that captures the group of the stone ``last`` or saves one beside it; (point or 0, state)."""
+    """A random move that captures the group of the stone ``last`` or saves a group beside it; (point or 0, state)."""
     chosen = np.int64(0)
     count = 0
     q = last_liberty(board, np.int64(board.head[U(last)]))
@@ -177,7 +177,7 @@ def answer_atari(board, last, colour, state):
             state = next_random(state)
             if below(state, count) == 0:
                 chosen = q
-        stone = head  # or take what surrounds it
+        stone = head  # or capture a group around it
         while True:
             for other in NEIGHBOURS:
                 r = stone + other
@@ -196,7 +196,7 @@ def answer_atari(board, last, colour, state):
 
 @inlined
 def answer_pattern(board, last, colour, state):
-    """A point beside ``last`` where one of the patterns fits and that is no self-atari; (point or 0, state)."""
+    """A random point beside ``last`` with one of the shapes, but no self-atari; (point or 0, state)."""
     chosen = np.int64(0)
     count = 0
     for step in AROUND:

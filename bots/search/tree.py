@@ -1,4 +1,4 @@
-"""The search trees of many games as flat arrays: nodes, roots, and keeping what is known when a move is played."""
+"""The search trees of many games as flat arrays, and their reuse after moves are played."""
 
 from __future__ import annotations
 
@@ -10,60 +10,48 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from arena.contract.bot import Candidate, Decision
+from arena.go import kernels
 from arena.go.board import move_from_point, point_from_move
 from arena.go.coords import BLACK, Move
 from arena.go.game import Game
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import (
-    AREA_SCORED,
-    BOARD,
-    CELLS,
-    HAS_SUPERKO,
-    WIDTH,
-    U,
-    area_score,
-    below,
-    next_random,
-    placed_score,
-    play,
-    repeats,
-    seeded,
-)
+from arena.go.kernels import AREA_SCORED, BOARD, CELLS, HAS_SUPERKO, WIDTH, U, area_score, below, play, repeats, seeded
 from arena.go.planes import HISTORY, NO_MOVE, write_earlier
 
-MAX_DEPTH = 400  # the longest path below a root; a simulation ends there
-UNEXPANDED, AWAITED = -1, -2  # values of ``Nodes.first``: no children yet; they are on their way from the net
+MAX_DEPTH = 400  # moves of a simulation below the root
+UNEXPANDED, AWAITED = -1, -2  # values of ``Nodes.first``: no children yet; waiting for the net's evaluation
 FORBIDDEN = -1  # the value of ``Nodes.visits`` for a move that superko forbids
-UNLIMITED = 2**31 - 1  # the value of ``budget`` of a root that has none of its own
-CHILDREN = 19 * 19 + 1  # the most that a node has
+UNLIMITED = 2**31 - 1  # the value of ``budget`` of a root without a budget
+CHILDREN = 19 * 19 + 1  # of a node, at most
 
 Params = TypeVar("Params", bound=NamedTuple)
 
 
 def params_of(config: object, kind: type[Params]) -> Params:
-    """The settings of a bot's Config that a kernel takes: those that ``kind`` has under the same names."""
+    """The settings of a bot's Config that have the names of the fields of ``kind``; other fields get their defaults."""
     return kind._make(getattr(config, name, kind._field_defaults.get(name)) for name in kind._fields)
 
 
 class Nodes(NamedTuple):
     """The nodes of all trees; every array is (slots, capacity), and node 0 is the root. The children of a node are
-    consecutive. ``value`` is the mean result in [0, 1] of whoever moved to the node. The last three are UCT's."""
+    consecutive. ``value`` is the mean result in [0, 1] for the player who moved to the node. Only UCT uses the last
+    three."""
 
     visits: np.ndarray  # int32: simulations through the node
     pending: np.ndarray  # int32: simulations that wait for an evaluation (virtual losses)
     value: np.ndarray  # float32
-    prior: np.ndarray  # float32: of PUCT, the move's probability under the policy; of UCT, a win rate known beforehand
+    prior: np.ndarray  # float32: in PUCT the move's probability under the policy, in UCT a prior win rate
     first: np.ndarray  # int32: the first child, or UNEXPANDED, AWAITED
     children: np.ndarray  # int16: how many
     point: np.ndarray  # int16: the move to this node as a point of the padded board; 0 passes
-    weight: np.ndarray  # float32: how many simulations the prior is worth
-    later_visits: np.ndarray  # int32: simulations through the parent where the move was played then or later (AMAF)
+    weight: np.ndarray  # float32: the prior's weight in simulations
+    later_visits: np.ndarray  # int32: simulations through the parent in which the move was played then or later (AMAF)
     later_value: np.ndarray  # float32: their mean result
 
     @classmethod
     def empty(cls, slots: int, capacity: int, rave: bool = False) -> Nodes:
-        """Without ``rave`` the last three have no room. Memory is taken by small pages, as they are written; NumPy's
-        own take two megabytes at once, which for each column of each tree is more than a net has time to fill."""
+        """Without ``rave`` the last three are empty. ``mmap`` takes memory in small pages as they are written; NumPy's
+        allocator takes huge pages of two megabytes for each column of each tree, most of which stay empty."""
         columns = []
         for number, code in enumerate("i4 i4 f4 f4 i4 i2 i2 f4 i4 f4".split()):
             room = capacity if number < 7 or rave else 0
@@ -77,19 +65,19 @@ ROOT = np.dtype(
         np.record,
         [
             ("random", "u8"),  # the state of the slot's random numbers
-            ("colour", "i4"),  # who is to move
+            ("colour", "i4"),  # the side to move
             ("passes", "i4"),  # passes played in a row
             ("rules", "i4"),  # ``Rules.bits``
-            ("last", "i4"),  # the point that was played last, 0 for a pass or none
-            ("positions", "i4"),  # how many of the slot's hashes are the game's
+            ("last", "i4"),  # the point of the last move, 0 for a pass or none
+            ("positions", "i4"),  # the number of the slot's hashes that are the game's
             ("used", "i4"),  # nodes in use
-            ("budget", "i4"),  # the most visits of the root, where a search is told a higher number
-            ("simulations", "i4"),  # what sequential halving divides between the moves, where a search wants it
+            ("budget", "i4"),  # visits of the root, at most
+            ("simulations", "i4"),  # for sequential halving: the simulations of a move
             ("komi", "f4"),
             ("recent", "i8", (HISTORY,)),  # the last moves, the latest first
-            ("alive", "u1", (2 * CELLS,)),  # Black's, then White's marks by `mark_alive`, where a search wants them
-            ("noise", "f4", (CHILDREN,)),  # Gumbel noise of the children, where a search wants some
-            ("earlier", BOARD, (2,)),  # the positions one and two moves ago, where an encoder wants them
+            ("alive", "u1", (2 * CELLS,)),  # Black's, then White's marks by ``mark_alive``, if the search prunes
+            ("noise", "f4", (CHILDREN,)),  # Gumbel noise of the children, if the search draws it
+            ("earlier", BOARD, (2,)),  # the positions one and two moves ago, if the encoder needs them
         ],
     ),
     align=True,
@@ -98,14 +86,14 @@ ROOT = np.dtype(
 
 @kernel
 def clear_tree(nodes, roots, slot):
-    """Forget all but a root without visits."""
+    """Make the tree a root without visits."""
     add_child(nodes, slot, np.int64(0), np.int16(0), np.float32(1))
     roots[slot].used = 1
 
 
 @inlined
 def add_child(nodes, slot, node, point, prior):
-    """Write a new node, but for UCT's columns."""
+    """Write a new node, except UCT's columns."""
     nodes.visits[slot, node] = 0
     nodes.pending[slot, node] = 0
     nodes.value[slot, node] = 0
@@ -117,7 +105,7 @@ def add_child(nodes, slot, node, point, prior):
 
 @inlined
 def copy_child(nodes, slot, source, target):
-    """Copy a node, but for UCT's columns."""
+    """Copy a node, except UCT's columns."""
     add_child(nodes, slot, target, nodes.point[slot, source], nodes.prior[slot, source])
     nodes.visits[slot, target] = nodes.visits[slot, source]
     nodes.pending[slot, target] = nodes.pending[slot, source]
@@ -128,14 +116,14 @@ def copy_child(nodes, slot, source, target):
 
 @inlined
 def children_of(nodes, slot, node):
-    """The range of a node's children; it has been expanded."""
+    """The range of the children of an expanded node."""
     first = np.int64(nodes.first[slot, node])
     return range(first, first + np.int64(nodes.children[slot, node]))
 
 
 @inlined
 def play_child(board, root, hashes, nodes, slot, child, colour, depth):
-    """Play the move of a child at ``depth``; (its point, whether superko allows it, else it is marked FORBIDDEN)."""
+    """Play the move of a child at ``depth``; (its point, whether superko allows it). If not, mark it FORBIDDEN."""
     p = np.int64(nodes.point[slot, child])
     if p == 0:
         board.ko = 0
@@ -151,8 +139,8 @@ def play_child(board, root, hashes, nodes, slot, child, colour, depth):
 
 @kernel
 def kept_nodes(nodes, slot, point, kept):
-    """Which nodes stay when ``point`` is played: ``kept`` gets their old numbers in the order of their new ones, and
-    ``first`` and ``children`` are to be moved by them; returns how many, 0 when that child isn't known."""
+    """The subtree below the root's move ``point``: write the old index of each node to ``kept`` in the order of the new
+    indices, set ``first`` to new indices, and return the number of nodes, 0 if the move was not visited."""
     used = 0
     if nodes.first[slot, 0] >= 0:
         for child in children_of(nodes, slot, np.int64(0)):
@@ -160,7 +148,7 @@ def kept_nodes(nodes, slot, point, kept):
                 kept[0] = child
                 used = 1
     done = 0
-    while done < used:  # breadth first: the children of `done` go behind all that is kept
+    while done < used:  # breadth first
         node = np.int64(kept[done])
         if nodes.first[slot, node] >= 0:
             family = children_of(nodes, slot, node)
@@ -174,7 +162,7 @@ def kept_nodes(nodes, slot, point, kept):
 
 @inlined
 def add_result(nodes, slot, node, result):
-    """One more simulation through the node, with a result in [0, 1] for whoever moved to it."""
+    """Count a simulation through the node, with a result in [0, 1] for the player who moved to it."""
     visits = nodes.visits[slot, node] + 1
     nodes.visits[slot, node] = visits
     nodes.value[slot, node] += (result - nodes.value[slot, node]) / np.float32(visits)
@@ -182,22 +170,22 @@ def add_result(nodes, slot, node, result):
 
 @inlined
 def result_of(board, root, area):
-    """Black's result in [0, 1] on the board as it stands by the game's own scoring; ``area`` is its margin by area."""
-    margin = area - root.komi if root.rules & AREA_SCORED else area - placed_score(board) - root.komi
+    """Black's result in [0, 1] on the board as it stands by the game's rules; ``area`` is Black's margin by area."""
+    margin = area - root.komi if root.rules & AREA_SCORED else area - kernels.placed_score(board) - root.komi
     return np.float32(1) if margin > 0 else np.float32(0) if margin < 0 else np.float32(0.5)
 
 
 @inlined
 def is_won(board, root, colour):
-    """Whether ``colour`` wins on the board as it stands: it can end the game so after a pass of the other side."""
+    """Whether ``colour`` wins on the board as it stands, so that after a pass it wins by a second pass."""
     return result_of(board, root, area_score(board)) == np.float32(2 - colour)
 
 
 @inlined
 def count_ownership(board, owners):
-    """Count whose each point is at the end of a playout, in ``owners`` (CELLS,) of a tree; see ``TreePool``."""
+    """Add the owners of the points at the end of a playout to ``owners`` (CELLS,) of a tree; see ``TreePool``."""
     owners[0] += 1
-    for first in range(WIDTH + 1, WIDTH * (board.side + 1), WIDTH):  # of each line
+    for first in range(WIDTH + 1, WIDTH * (board.side + 1), WIDTH):  # of each row
         for p in range(first, first + board.side):
             colour = np.int64(board.colour[U(p)])
             if colour == 1:
@@ -211,7 +199,7 @@ def count_ownership(board, owners):
 
 @kernel
 def lead(nodes, slot):
-    """How many visits the root's most visited child is ahead of the second."""
+    """The visits of the root's most visited child minus those of the second."""
     most = second = 0
     for child in children_of(nodes, slot, np.int64(0)):
         visits = nodes.visits[slot, child]
@@ -224,7 +212,7 @@ def lead(nodes, slot):
 
 @kernel
 def best_child(nodes, roots, slot):
-    """The root's most visited child, the better value and then chance deciding between equals; -1 without children."""
+    """The root's most visited child, -1 without children. The value breaks ties, then chance."""
     best = np.int64(-1)
     ties = 0
     state = roots[slot].random
@@ -238,7 +226,7 @@ def best_child(nodes, roots, slot):
                 continue
             if more == 0 and better == 0:
                 ties += 1
-                state = next_random(state)
+                state = kernels.next_random(state)
                 best = i if below(state, ties + 1) == 0 else best
                 continue
         best = i
@@ -260,9 +248,10 @@ def set_root(roots, slot, colour, passes, last, rules, positions, komi, seed, re
 
 
 class TreePool:
-    """The trees of all the games that a bot plays, one slot each; a game's slot is freed when the game is gone. A tree
-    may have ``capacity`` nodes, which ``make_room`` raises up to ``most``; a full one is searched on. ``owners``
-    (slots, CELLS) int32 are Black's points less White's in the last search's playouts, whose number is in column 0."""
+    """The trees of a bot's games, one slot each; a slot is free once its game is deleted. A tree has up to ``capacity``
+    nodes, which ``make_room`` raises up to ``most``; a full tree is searched without growing. ``owners`` (slots, CELLS)
+    int32 count, over the playouts of the last search, Black's ownership of a point minus White's; column 0 counts the
+    playouts."""
 
     def __init__(self, capacity: int, rave: bool = False, most: int = 0):
         self.capacity = capacity
@@ -275,22 +264,22 @@ class TreePool:
         self._grow(1)
 
     def make_room(self, slots: np.ndarray, nodes: int) -> None:
-        """Let the trees of ``slots`` get so many more nodes, as far as ``most`` allows."""
+        """Make room for this many more nodes in the trees of ``slots``, as far as ``most`` allows."""
         needed = int(self.roots["used"][slots].max()) + nodes
         if needed > self.capacity < self._most:
             self.capacity = min(self._most, max(needed, 2 * self.capacity))
             self._move(self.slots)
 
     def _move(self, slots: int) -> None:
-        """Take the trees to a place for ``slots`` of the present capacity."""
+        """Move the trees to arrays for ``slots`` trees of the present capacity."""
         old, self.nodes = self.nodes, Nodes.empty(slots, self.capacity, self._rave)
-        for slot in range(self.slots):  # what is used only: memory that was never touched costs nothing
+        for slot in range(self.slots):  # only nodes in use: untouched pages take no memory
             used = int(self.roots[slot]["used"])
             for before, now in zip(old, self.nodes, strict=True):
                 now[slot, :used] = before[slot, :used]
 
     def _grow(self, slots: int) -> None:
-        """Make room for more trees, those that there are kept."""
+        """Make room for ``slots`` trees and keep the present ones."""
         self._move(slots)
         self.roots = np.concatenate([self.roots, np.zeros(slots - self.slots, ROOT)])
         self.boards = np.zeros(slots, BOARD)
@@ -299,9 +288,9 @@ class TreePool:
         self.slots = slots
 
     def slots_of(self, games: list[Game], keep: bool = True, earlier: bool = False) -> np.ndarray:
-        """The slots (int64) of these games, their roots set to the present positions. With ``keep`` their trees stay as
-        far as they know the moves since, unless an exception ended a search while leaves waited for the net. With
-        ``earlier`` the roots know the positions one and two moves ago."""
+        """The slots (int64) of these games, their roots set to the present positions. With ``keep``, subtrees below the
+        moves played since are reused, unless an exception ended a search while leaves waited for the net. With
+        ``earlier``, the roots get the positions one and two moves ago."""
         live = set(self._slots) | set(games)
         if len(live) > self.slots:
             self._grow(max(2 * self.slots, len(live)))
@@ -335,7 +324,7 @@ class TreePool:
         return slot
 
     def _follow(self, game: Game, slot: int) -> bool:
-        """Advance the tree by the moves played since the last search; False when it doesn't know one of them."""
+        """Advance the tree by the moves played since the last search; False if one of them was not visited."""
         known = int(self.roots[slot]["positions"]) - 1
         for move in game.moves[known:]:
             kept = np.empty(self.roots[slot]["used"], np.int32)
@@ -349,18 +338,18 @@ class TreePool:
         return known <= len(game.moves)
 
     def overview(self, game: Game) -> Decision | None:
-        """What the last search of a game found; None for a game without a tree."""
+        """The result of a game's last search; None for a game without a tree."""
         slot, size = self._slots.get(game), game.rules.size
         return None if slot is None else Decision(*self.best(slot, size), self.ownership(slot, size))
 
     def allow(self, slot: int, size: int, moves: Collection[Move]) -> None:
-        """Let the root have no other moves than these; it has been expanded."""
+        """Forbid all moves but these at the root, which has been expanded."""
         family = self._family(slot, 0)
         allowed = np.isin(self.nodes.point[slot, family], [point_from_move(move, size) for move in moves])
         self.nodes.visits[slot, family][~allowed] = FORBIDDEN
 
     def best(self, slot: int, size: int, child: int | None = None) -> tuple[Move, float, int]:
-        """The move of ``child`` or of the most visited one, its mean result for the side to move, the root's visits."""
+        """The move of ``child``, by default the best one; its mean result for the side to move; the root's visits."""
         if child is None:
             child = int(best_child(self.nodes, self.roots, slot))
         visits = int(self.nodes.visits[slot, 0])
@@ -369,13 +358,13 @@ class TreePool:
         return move_from_point(int(self.nodes.point[slot, child]), size), float(self.nodes.value[slot, child]), visits
 
     def ownership(self, slot: int, size: int) -> np.ndarray | None:
-        """(size²,) float32 in [-1, 1]: each point's owner in the last playouts, positive for the side to move."""
+        """(size²,) float32 in [-1, 1], or None: mean ownership in the last playouts, positive for the side to move."""
         playouts = self.owners[slot, 0] * (1 if self.roots[slot]["colour"] == BLACK else -1)
         points = self.owners[slot, : WIDTH * WIDTH].reshape(WIDTH, WIDTH)[1 : size + 1, 1 : size + 1].reshape(-1)
         return (points / np.float32(playouts)).astype(np.float32) if playouts else None
 
     def candidates(self, slot: int, size: int, priors: bool = False) -> list[Candidate]:
-        """The root's children that were visited, the best first; with ``priors`` where the search has some."""
+        """The root's visited children, the best first; with their priors if ``priors``."""
         found, nodes = [], self.nodes
         for child in self._children(slot, 0):
             nodes_of_line = [child]

@@ -1,4 +1,4 @@
-"""UCT (Kocsis and Szepesvari 2006) with RAVE and heuristic priors (Gelly and Silver 2011), playouts that answer."""
+"""UCT (Kocsis and Szepesvari 2006) with RAVE, heuristic priors (Gelly and Silver 2011) and MoGo-style playouts."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from bots.search.tactics import is_lonely, is_self_atari, is_shape, measure_dist
 EXPAND_AFTER = 8  # visits that a leaf needs before it is expanded; 2 cost 5 % more time a simulation and scored 20-20
 FPU_VALUE = 1.1  # of moves without a prior or RAVE statistics: more than a win, so that each is tried once
 
-# What a prior is made of, in simulations won or lost.
-EVEN = 10.0  # half of them won
+# The parts of a prior, in simulations that count as won unless stated otherwise.
+EVEN = 10.0  # for every move, half of them won
 RESCUE = 15.0  # a capture, or an escape from atari; twice for several stones
 SHAPE = 10.0  # one of the patterns
 SELF_ATARI = 10.0  # lost
-NEAR, NEARLY = 20.0, 7.0  # up to 2 steps from the last move, where a group is one step; 3
-ALONE = 10.0  # no stone around: lost on the first two lines, won on the third
+NEAR, NEARLY = 20.0, 7.0  # up to 2 steps from the last move, and 3 (``measure_distances``)
+ALONE = 10.0  # no stone within 3 steps: lost on the first two lines, won on the third
 
 
 class UctParams(NamedTuple):
@@ -36,7 +36,7 @@ class UctParams(NamedTuple):
 
 @inlined
 def _prior(board, p, colour, steps):
-    """A prior by shapes, atari and distance from the last move (``steps``): (win rate, weight in simulations)."""
+    """The prior from shapes, atari and distance to the last move (``steps``): (win rate, weight in simulations)."""
     won, weight = EVEN / 2, EVEN
     if p == 0:
         return won / (2 * weight), 2 * weight
@@ -58,7 +58,7 @@ def _prior(board, p, colour, steps):
 
 @inlined
 def _mix_prior(nodes, slot, child, win_rate, weight):
-    """Mix into a child's prior one more opinion, worth ``weight`` simulations: what tactics say, or a policy."""
+    """Average a win rate with the weight of ``weight`` simulations into a child's prior."""
     total = nodes.weight[slot, child] + weight
     nodes.prior[slot, child] += (win_rate - nodes.prior[slot, child]) * (weight / total)
     nodes.weight[slot, child] = total
@@ -66,7 +66,7 @@ def _mix_prior(nodes, slot, child, win_rate, weight):
 
 @inlined
 def _expand(board, root, colour, last, previous, nodes, slot, node, state, params, weights, chances):
-    """Give ``node`` its children in random order: legal points that are no own eyes, and the pass; the random state."""
+    """Add the children of ``node``: legal moves that fill no own eye, shuffled, then the pass; the random state."""
     first = np.int64(root.used)
     child = first
     for i in range(board.empty_count):
@@ -93,7 +93,7 @@ def _expand(board, root, colour, last, previous, nodes, slot, node, state, param
     if params.policy > 0:
         policy_priors(board, colour, last, previous, weights, chances)
         highest = chances.max()
-        for child in range(first, first + count - 1):  # the pass is left to what else is known of it
+        for child in range(first, first + count - 1):  # all but the pass
             win_rate = np.sqrt(chances[U(nodes.point[slot, child])] / highest)
             _mix_prior(nodes, slot, child, np.float32(win_rate), np.float32(params.policy))
     nodes.first[slot, node] = first
@@ -104,8 +104,8 @@ def _expand(board, root, colour, last, previous, nodes, slot, node, state, param
 
 @inlined
 def _select(nodes, slot, node, params):
-    """The child with the highest bound, or -1 when superko forbids them all: the mean of its results and prior, mixed
-    with RAVE's, and a confidence bound (UCB1)."""
+    """The child with the highest score, or -1 when superko forbids them all: the mean of results and prior, mixed with
+    the RAVE value, plus the exploration term of UCB1."""
     constant = np.float32(params.c_uct)
     log_visits = constant * constant * np.log(np.float32(nodes.visits[slot, node] + 1))
     equal = np.float32(params.rave)
@@ -135,7 +135,7 @@ def _select(nodes, slot, node, params):
 
 @inlined
 def _add_rave_result(nodes, slot, node, colour, time, when, result):
-    """Credit the children of ``node`` that ``colour`` was the first to play, at ``time`` or later."""
+    """Update the RAVE statistics of the children of ``node`` that ``colour`` played first, at ``time`` or later."""
     for child in tree.children_of(nodes, slot, node):
         stamp = np.int64(when[U(nodes.point[slot, child])])
         if stamp >= 2 * time and (stamp & 1) == colour - 1:
@@ -146,9 +146,9 @@ def _add_rave_result(nodes, slot, node, colour, time, when, result):
 
 @inlined
 def _simulate(board, root, hashes, nodes, owners, slot, params, path, when, state, weights, chances):
-    """One simulation from the root's position, which is on ``board``; (whether it counts, the random state). ``when``
-    (CELLS,) is scratch: 2 * time + colour - 1 of the first stone played on each point, where time counts moves from 1;
-    0 for point 0, the pass."""
+    """One simulation from the root's position, which is on ``board``; (False if superko ended it, the random state).
+    ``when`` (CELLS,) is scratch: 2 * time + colour - 1 of the first stone played on each point, where time counts moves
+    from 1; 0 for point 0, the pass."""
     when[:] = 0
     colour, passes, last = np.int64(root.colour), np.int64(root.passes), np.int64(root.last)
     has_previous = 0 <= root.recent[1] < board.side * board.side
@@ -177,7 +177,7 @@ def _simulate(board, root, hashes, nodes, owners, slot, params, path, when, stat
         previous, last = last, p
         node = child
         if passes == 1 and tree.is_won(board, root, colour):
-            passes = 2  # the other pass, which wins, is as good as played
+            passes = 2  # a second pass wins
     if passes >= 2:
         points = np.int64(area_score(board))
     else:
@@ -196,7 +196,7 @@ def _simulate(board, root, hashes, nodes, owners, slot, params, path, when, stat
 
 @kernel
 def search(boards, roots, hashes, nodes, owners, slot, simulations, params, weights):
-    """Run ``simulations`` more simulations from the root of ``slot``, with the ``weights`` of a rollout policy."""
+    """Run ``simulations`` simulations from the root of ``slot``, with the ``weights`` of a rollout policy."""
     scratch = np.empty(1, BOARD)
     chances = np.zeros(CELLS, np.float32)
     path = np.empty(tree.MAX_DEPTH + 1, np.int64)

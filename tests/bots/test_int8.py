@@ -1,5 +1,6 @@
 """The kernel of small integers says what torch and, of KataGo's blocks, their slow twins say."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -36,10 +37,24 @@ def state_of(network: torch.nn.Module) -> dict[str, np.ndarray]:
     return {name: part.numpy() for name, part in network.state_dict().items()}
 
 
+def small_network(**shape: int) -> Network:
+    standard = {"blocks": 1, "pooling_blocks": 1, "channels": 32, "pooled_channels": 16, "head_channels": 32}
+    return Network(NetworkConfig(**{**standard, **shape})).eval()
+
+
 def check(found: np.ndarray, expected: np.ndarray, noise: float) -> None:
     """``noise`` is a share of the variance; of a number a position, of the square."""
     whole = expected.var() if expected.ndim > 1 else np.square(expected).mean()
     assert found.shape == expected.shape and np.square(found - expected).mean() < noise * whole
+
+
+def check_beside_torch(
+    network: torch.nn.Module, planes: np.ndarray, heads: Sequence[str] = HEADS[:2], noise: float = WIDE
+) -> None:
+    with torch.no_grad():
+        outputs = network(torch.from_numpy(planes))._asdict()
+    for head, part in zip(heads, PackedModel(state_of(network), 9).run(heads, planes), strict=True):
+        check(part, outputs[head].numpy(), noise)
 
 
 @pytest.mark.parametrize("activation", ["RELU", "MISH", "SILU"])
@@ -52,11 +67,7 @@ def test_each_block_of_katagos_computes_what_its_slow_twin_does(block: str, acti
     for head, part in zip(HEADS, model.run(HEADS, planes), strict=True):
         check(part, np.stack([row[head] for row in expected]), 10 * BLOCKS[block])  # of few numbers
     for size in (6, 9, 19):
-        planes = some_planes(size, 3)
-        with torch.no_grad():
-            outputs = network(torch.from_numpy(planes))._asdict()
-        for head, part in zip(HEADS[:2], model.run(HEADS[:2], planes), strict=True):
-            check(part, outputs[head].numpy(), BLOCKS[block])
+        check_beside_torch(network, some_planes(size, 3), noise=BLOCKS[block])
 
 
 @pytest.mark.parametrize("tip", ["norm", "point", "board"])
@@ -65,11 +76,7 @@ def test_each_version_and_tip_of_katagos_computes_what_torch_does(version: int, 
     if version < 15 and tip != "norm":
         pytest.skip("it has no such tip")
     write_net(tmp_path / "net.bin.gz", version, ("pooling",), tip, "MISH", width=16)
-    network, planes = read_katago(tmp_path / "net.bin.gz"), some_planes(9, 4)
-    with torch.no_grad():
-        outputs = network(torch.from_numpy(planes))._asdict()
-    for head, part in zip(HEADS, PackedModel(state_of(network), 9).run(HEADS, planes), strict=True):
-        check(part, outputs[head].numpy(), WIDE)
+    check_beside_torch(read_katago(tmp_path / "net.bin.gz"), some_planes(9, 4), HEADS)
 
 
 def test_an_answer_is_the_same_bit_for_bit_alone_and_in_a_batch(tmp_path: Path) -> None:
@@ -83,43 +90,31 @@ def test_an_answer_is_the_same_bit_for_bit_alone_and_in_a_batch(tmp_path: Path) 
 
 def test_komi_counts_beyond_thirty_points() -> None:
     """Plane 15, komi / 15, was cut at 2."""
-    network = Network(NetworkConfig(blocks=2, channels=32, pooled_channels=16, head_channels=32)).eval()
     planes = np.repeat(random_positions(9, 4, 3), 8, 0)
     planes[:, 15] = np.linspace(-400, 400, 32, dtype=np.float32)[:, None, None] / 15
-    with torch.no_grad():
-        outputs = network(torch.from_numpy(planes))._asdict()
-    for head, part in zip(HEADS[:2], PackedModel(state_of(network), 9).run(HEADS[:2], planes), strict=True):
-        check(part, outputs[head].numpy(), WIDE)
+    check_beside_torch(small_network(blocks=2, pooling_blocks=2), planes)
 
 
 def test_sums_of_the_largest_products_stay_within_32_bits() -> None:
-    network = Network(
-        NetworkConfig(planes=17, blocks=1, pooling_blocks=1, channels=64, pooled_channels=16, head_channels=32)
-    ).eval()
+    network = small_network(channels=64)
     with torch.no_grad():
         network.stem.weight.fill_(1.0)
         network.stem.weight[:, :3] *= -3
         network.value.conv.weight.fill_(0.5)
     planes = np.full((2, 17, 9, 9), 31.9, np.float32)
     planes[1, :3] = -31.9
-    with torch.no_grad():
-        outputs = network(torch.from_numpy(planes))._asdict()
-    for head, part in zip(HEADS[:2], PackedModel(state_of(network), 9).run(HEADS[:2], planes), strict=True):
-        check(part, outputs[head].numpy(), WIDE)
+    check_beside_torch(network, planes)
 
 
 def test_what_does_not_fit_the_kernel_is_refused(tmp_path: Path) -> None:
     write_net(tmp_path / "net.bin.gz")
-    broken = state_of(
-        Network(NetworkConfig(blocks=1, pooling_blocks=1, channels=32, pooled_channels=16, head_channels=32))
-    )
+    broken = state_of(small_network())
     broken["stem.weight"][0] = np.nan
     for state in (state_of(read_katago(tmp_path / "net.bin.gz")), state_of(lively_network()), broken):
         with pytest.raises(Unfit):
             pack(state, 9)
-    network = Network(NetworkConfig(blocks=1, pooling_blocks=1, channels=32, pooled_channels=16, head_channels=32))
     with pytest.raises(CheckpointError, match="5 planes don't fit a net of 17"):
-        PackedModel(state_of(network), 9).run(("policy",), np.zeros((1, 5, 9, 9), np.float32))
+        PackedModel(state_of(small_network()), 9).run(("policy",), np.zeros((1, 5, 9, 9), np.float32))
 
 
 def test_an_imported_net_plays_in_this_kernel_where_the_processor_has_it_and_else_in_fp32(

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -105,48 +106,36 @@ def test_a_description_of_no_net_is_refused_in_one_line(tmp_path: Path) -> None:
             network_from(about | {"layers": " ".join(changed)})
 
 
+def packed(change: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    """The change of a compressed file that changes its content."""
+    return lambda data: gzip.compress(change(gzip.decompress(data)))
+
+
+def swapped(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
+    return packed(lambda content: content.replace(old, new, 1))
+
+
 BAD = {
     "not a gzip file": (lambda data: b"PK" + data, "can't be read"),
     "an empty file": (lambda data: b"", "isn't a net|is cut"),
-    "a gzip file of something else": (lambda data: gzip.compress(b"\x00\xff" * 500), "isn't a net"),
-    "a text": (lambda data: gzip.compress(b"Dear reader, this is no net."), "isn't|expected a number"),
+    "a gzip file of something else": (packed(lambda _: b"\x00\xff" * 500), "isn't a net"),
+    "a text": (packed(lambda _: b"Dear reader, this is no net."), "isn't|expected a number"),
     "cut by the network": (lambda data: data[: len(data) // 2], "can't be read"),
-    "cut before it was compressed": (lambda data: gzip.compress(gzip.decompress(data)[:-3000]), "be cut"),
-    "bytes left over": (lambda data: gzip.compress(gzip.decompress(data) + b"more"), "4 bytes are left over"),
-    "an unknown block": (
-        lambda data: gzip.compress(gzip.decompress(data).replace(b"gpool_block", b"spiral_block")),
-        "unknown block 'spiral_block'",
-    ),
-    "an unknown activation": (
-        lambda data: gzip.compress(gzip.decompress(data).replace(b"ACTIVATION_MISH", b"ACTIVATION_COSH", 1)),
-        "unknown activation 'ACTIVATION_COSH'",
-    ),
-    "an old version": (
-        lambda data: gzip.compress(gzip.decompress(data).replace(b"small-net\n17", b"small-net\n5", 1)),
-        "model version 5",
-    ),
-    "a new version": (
-        lambda data: gzip.compress(gzip.decompress(data).replace(b"small-net\n17", b"small-net\n18", 1)),
-        "model version 18",
-    ),
-    "a human-SL net": (
-        lambda data: gzip.compress(gzip.decompress(data).replace(b"30.0\n0\n", b"30.0\n1\n", 1)),
-        "metadata encoder",
-    ),
-    "other inputs": (
-        lambda data: gzip.compress(gzip.decompress(data).replace(b"30.0\n0\n0\n", b"30.0\n0\n1\n", 1)),
-        "option pass-alive areas as if suicide were legal = 1",
-    ),
-    "an unknown head": (
-        lambda data: gzip.compress(gzip.decompress(data).replace(b"value\n0\n", b"value\n1\n", 1)),
-        "option A of the value = 1",
-    ),
+    "cut before it was compressed": (packed(lambda content: content[:-3000]), "be cut"),
+    "bytes left over": (packed(lambda content: content + b"more"), "4 bytes are left over"),
+    "an unknown block": (swapped(b"gpool_block", b"spiral_block"), "unknown block 'spiral_block'"),
+    "an unknown activation": (swapped(b"TION_MISH", b"TION_COSH"), "unknown activation 'ACTIVATION_COSH'"),
+    "an old version": (swapped(b"small-net\n17", b"small-net\n5"), "model version 5"),
+    "a new version": (swapped(b"small-net\n17", b"small-net\n18"), "model version 18"),
+    "a human-SL net": (swapped(b"30.0\n0\n", b"30.0\n1\n"), "metadata encoder"),
+    "other inputs": (swapped(b"30.0\n0\n0\n", b"30.0\n0\n1\n"), "option pass-alive areas as if suicide were legal = 1"),
+    "an unknown head": (swapped(b"value\n0\n", b"value\n1\n"), "option A of the value = 1"),
     "layers that don't fit": (
-        lambda data: gzip.compress(gzip.decompress(data).replace(b"trunk\n2\n", b"trunk\n1\n", 1)),
+        swapped(b"trunk\n2\n", b"trunk\n1\n"),
         "gpool_block|isn't a net|no block of weights|expected a number",
     ),
     "a weight that isn't finite": (
-        lambda data: gzip.compress(gzip.decompress(data).replace(b"@BIN@", b"@BIN@\x00\x00\xc0\x7f", 1)[:-5] + b"\n"),
+        packed(lambda content: content.replace(b"@BIN@", b"@BIN@\x00\x00\xc0\x7f", 1)[:-5] + b"\n"),
         "isn't finite",
     ),
 }

@@ -1,26 +1,20 @@
-"""The encoder katago-22 against a slow twin, and where its positions come from: games, move lists, trees, self-play."""
+"""The encoder katago-22 against a slow twin."""
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
-from helpers.reference import Point, ReferenceBoard, position, slow_map, twin_of, wild_game
+from helpers.reference import Point, ReferenceBoard, follow, position, slow_map, wild_game
 
 from arena.go.coords import BLACK, Colour, apply_symmetry, pass_move
 from arena.go.game import PRESETS, Game, Rules, Scoring, handicap_points
-from arena.go.planes import encode_game, encode_rows, find_encoder
+from arena.go.planes import encode_game, find_encoder
 
 ENCODER = find_encoder("katago-22")
 met = Counter[str]()
 """What the ladders of the twin met, to see that it was compared."""
-
-
-def after(board: ReferenceBoard, point: Point, colour: int) -> ReferenceBoard | None:
-    found = board.after(point, colour, suicide=False)
-    return None if isinstance(found, str) else found
 
 
 def captures(board: ReferenceBoard, stone: Point) -> set[Point]:
@@ -39,7 +33,7 @@ def is_caught(board: ReferenceBoard, stone: Point, at_root: bool = True) -> bool
         board.ko = None
     colour = board.stones[stone]
     for reply in board.open_points(stone) | captures(board, stone):
-        saved = after(board, reply, colour)
+        saved = board.played(reply, colour)
         if saved is not None and saved.liberties(stone) > 1:
             if saved.liberties(stone) > 2 or not (is_double_ko_death(saved, stone) or chasers(saved, stone)):
                 return False
@@ -48,7 +42,7 @@ def is_caught(board: ReferenceBoard, stone: Point, at_root: bool = True) -> bool
 
 def chasers(board: ReferenceBoard, stone: Point, at_root: bool = False) -> list[Point]:
     """The ataris by which a group with two liberties is caught."""
-    played = {point: after(board, point, 3 - board.stones[stone]) for point in board.open_points(stone)}
+    played = {point: board.played(point, 3 - board.stones[stone]) for point in board.open_points(stone)}
     return [point for point, atari in played.items() if atari is not None and is_caught(atari, stone, at_root)]
 
 
@@ -132,28 +126,13 @@ def slow_planes(game: Game, boards: list[ReferenceBoard]) -> np.ndarray:
     return planes
 
 
-def follow(game: Game) -> Iterator[tuple[Game, list[ReferenceBoard]]]:
-    """Replay a game, setup stones included, beside slow boards."""
-    again = Game(game.rules, 0, *game.setup, game.first)
-    boards = [twin_of(again.board)]
-    yield again, boards
-    for move in game.moves:
-        board, colour = boards[-1].copy(), int(again.to_play)
-        again.outcome = None
-        again.play(move)
-        board.ko = None
-        if move != pass_move(game.rules.size):
-            board.put(divmod(move, game.rules.size), colour)
-        boards.append(board)
-        yield again, boards
-
-
 def check(game: Game, which: range, symmetry: int = 0) -> np.ndarray:
     """Compare the positions ``which`` of a game, and those with a superko; which planes were set in one, (41,) bool."""
-    seen = np.zeros(41, bool)
-    for ply, (again, boards) in enumerate(follow(game)):
+    seen, boards = np.zeros(41, bool), list[ReferenceBoard]()
+    for again, board, ply in follow(game):
+        boards.append(board.copy())
         planes = encode_game(ENCODER, again, (symmetry + ply) % 8)
-        if ply in which or planes[6].sum() > (boards[-1].ko is not None):
+        if ply in which or planes[6].sum() > (board.ko is not None):
             expected = slow_planes(again, boards)
             wrong = np.argwhere(planes != apply_symmetry(expected, (symmetry + ply) % 8))
             assert not len(wrong), f"{game.rules} {game.moves[:ply]} {wrong}"
@@ -208,28 +187,3 @@ def test_a_group_between_two_kos_is_caught() -> None:
     column = "XO....... " * 7
     check(position(f"O.O...... {column} .XO......"), range(1))
     assert met["double ko"]
-
-
-def positions_of(game: Game) -> Iterator[Game]:
-    """The positions before each move."""
-    again = Game(game.rules, 0, *game.setup, game.first)
-    for move in game.moves:
-        yield again
-        again.play(move)
-
-
-@pytest.mark.parametrize("size", [5, 9])
-def test_rows_from_move_lists_are_those_of_games(size: int) -> None:
-    """Each game by its own rules; superko and the positions of earlier moves come from the moves alone."""
-    games = [wild_game(size, rules, seed, 90) for rules, seed in product(PRESETS, range(3))]
-    moves = np.concatenate([np.array(game.moves, np.uint16) for game in games])
-    starts = np.cumsum([0, *(len(game.moves) for game in games)])
-    komis, rules = np.array([game.rules.komi for game in games]), np.array([game.rules.bits for game in games])
-    owners = np.repeat(np.arange(len(games)), np.diff(starts))
-    plies = np.arange(len(moves)) - starts[owners]
-    symmetries = np.arange(len(moves)) % 8
-    planes = encode_rows(ENCODER, size, moves, starts, komis, owners, plies, symmetries, 2, rules)
-    places = iter(range(len(moves)))
-    for game in games:
-        for again, place in zip(positions_of(game), places, strict=False):
-            assert np.array_equal(planes[place].reshape(41, size, size), encode_game(ENCODER, again, place % 8))

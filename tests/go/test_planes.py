@@ -9,9 +9,9 @@ from helpers.reference import Point, ReferenceBoard, follow, position, wild_game
 
 from arena import ConfigError
 from arena.go.coords import BLACK, WHITE, apply_symmetry, gtp_from_move, move_from_gtp, moves_by_sgf
-from arena.go.game import Game, Rules, handicap_points
+from arena.go.game import PRESETS, Game, Rules, handicap_points
 from arena.go.ladders import DEPTH, EFFORT
-from arena.go.planes import ENCODERS, encode_game, encode_games, encode_rows, find_encoder
+from arena.go.planes import ENCODERS, Encoder, encode_game, encode_games, encode_rows, find_encoder
 from arena.go.ranks import KNOTS, PLAYER_PLANES, UNRANKED, player_planes, rank_name, rank_of, read_rank
 
 ENCODER = find_encoder("arena-17")
@@ -42,61 +42,42 @@ Effort = Counter[str]
 """Counts the ataris that were looked at."""
 
 
-def after(board: ReferenceBoard, point: Point, colour: int) -> ReferenceBoard | None:
-    """The board after a move, None when it's illegal."""
-    found = board.after(point, colour, suicide=False)
-    return None if isinstance(found, str) else found
+def replies(board: ReferenceBoard, stone: Point) -> list[Point]:
+    """The moves that may save a group in atari: its last liberty, and captures around it."""
+    around = [other for other in board.group(stone)[1] if other in board.stones and board.liberties(other) == 1]
+    captures = [point for other in around for point in board.open_points(other)]
+    return list(dict.fromkeys([*board.open_points(stone), *captures]))
 
 
-def is_caught(board: ReferenceBoard, stone: Point, effort: Effort, depth: int = 1) -> bool:
+def is_caught(board: ReferenceBoard, stone: Point, effort: Effort) -> bool:
     """Whether the group of ``stone``, in atari and on the move, can be chased until it is captured."""
     effort["spent"] += 1
-    colour = board.stones[stone]
-    replies = sorted(board.open_points(stone))
-    for other in board.group(stone)[1]:
-        if board.stones.get(other) == 3 - colour and len(board.open_points(other)) == 1:
-            replies += board.open_points(other)
-    for reply in dict.fromkeys(replies):
-        saved = after(board, reply, colour)
-        if saved is None or len(saved.open_points(stone)) < 2:
-            continue
-        if len(saved.open_points(stone)) > 2 or not is_chased(saved, stone, effort, depth):
-            return False
-    return True
+    return not any(is_saved(board, reply, stone, effort) for reply in replies(board, stone))
 
 
-def is_chased(board: ReferenceBoard, stone: Point, effort: Effort, depth: int) -> bool:
+def is_saved(board: ReferenceBoard, point: Point, stone: Point, effort: Effort) -> bool:
+    """Whether the group of ``stone`` can't be chased any more after its side plays a point."""
+    played = board.played(point, board.stones[stone])
+    count = 0 if played is None else played.liberties(stone)
+    return played is not None and (count > 2 or (count == 2 and not is_chased(played, stone, effort)))
+
+
+def is_chased(board: ReferenceBoard, stone: Point, effort: Effort) -> bool:
     """Whether an atari on the group of ``stone``, which has two liberties, catches it."""
-    ataris = [after(board, point, 3 - board.stones[stone]) for point in board.open_points(stone)]
-    return any(atari is not None and is_caught(atari, stone, effort, depth + 2) for atari in ataris)
+    ataris = [board.played(point, 3 - board.stones[stone]) for point in board.open_points(stone)]
+    return any(atari is not None and is_caught(atari, stone, effort) for atari in ataris)
 
 
 def captures_in_ladder(board: ReferenceBoard, point: Point, colour: int, effort: Effort) -> bool:
-    chased = [
-        other
-        for other in board.neighbours(point)
-        if board.stones.get(other) == 3 - colour and len(board.open_points(other)) == 2
-    ]
-    played = after(board, point, colour)
+    chased = [other for other in board.neighbours(point) if board.stones.get(other) == 3 - colour]
+    chased = [other for other in chased if board.liberties(other) == 2]
+    played = board.played(point, colour)
     return played is not None and any(is_caught(played, other, effort) for other in chased)
 
 
 def escapes_a_ladder(board: ReferenceBoard, point: Point, colour: int, effort: Effort) -> bool:
-    played = after(board, point, colour)
-    if played is None:
-        return False
-    for stone, there in board.stones.items():
-        if there != colour or len(board.open_points(stone)) != 1:
-            continue
-        _group, border = board.group(stone)
-        touched = [other for other in border if board.stones.get(other) == 3 - colour]
-        captures = any(board.open_points(other) == {point} for other in touched)
-        if not captures and board.open_points(stone) != {point}:
-            continue
-        count = len(played.open_points(stone))
-        if count > 2 or (count == 2 and not is_chased(played, stone, effort, 1)):
-            return True
-    return False
+    own = [stone for stone, there in board.stones.items() if there == colour and board.liberties(stone) == 1]
+    return any(point in replies(board, stone) and is_saved(board, point, stone, effort) for stone in own)
 
 
 def slow_alphago(board: ReferenceBoard, colour: int, moves: list[int], effort: Effort) -> np.ndarray:
@@ -112,7 +93,7 @@ def slow_alphago(board: ReferenceBoard, colour: int, moves: list[int], effort: E
             planes[11 + min(board.liberties(point), 8)][point] = 1
             continue
         planes[2][point] = 1
-        played = after(board, point, colour)
+        played = board.played(point, colour)
         if played is None:
             continue
         captured = sum(point not in played.stones for point in board.stones)
@@ -132,7 +113,7 @@ def slow_ladders(board: ReferenceBoard, colour: int, effort: Effort) -> np.ndarr
     for point in np.ndindex(board.size, board.size):
         stone = board.stones.get(point)
         for turn, mover in enumerate((colour, 3 - colour)):
-            played = after(board, point, mover) if stone is None else None
+            played = board.played(point, mover) if stone is None else None
             if played is not None:
                 planes[8 + turn][point] = played.liberties(point) == 1
                 planes[4 + turn][point] = captures_in_ladder(board, point, mover, effort)
@@ -142,7 +123,7 @@ def slow_ladders(board: ReferenceBoard, colour: int, effort: Effort) -> np.ndarr
             if len(open_points) == 1:
                 planes[0 + theirs][point] = is_caught(board, point, effort)
             elif len(open_points) == 2:
-                planes[2 + theirs][point] = is_chased(board, point, effort, 1)
+                planes[2 + theirs][point] = is_chased(board, point, effort)
             elif len(open_points) in (4, 5):
                 planes[2 + 2 * len(open_points) + theirs][point] = 1
     return planes
@@ -187,22 +168,25 @@ def test_the_encoders_agree_with_their_slow_twins(size: int, rules: str, seeds: 
     assert size > 5 or set(np.flatnonzero(~seen[1]).tolist()) <= rare, "a plane that was never set proves nothing"
 
 
-@pytest.mark.parametrize("size", [5, 19])
-def test_rows_from_move_lists_equal_those_of_games(size: int) -> None:
-    """Plies of some games in any order, some twice, with every symmetry."""
-    games = [wild_game(size, "tromp-taylor", seed, 60) for seed in range(3)]
+@pytest.mark.parametrize("size", [5, 9, 19])
+@pytest.mark.parametrize("encoder", [ENCODER, find_encoder("katago-22")], ids=lambda encoder: encoder.name)
+def test_rows_from_move_lists_equal_those_of_games(encoder: Encoder, size: int) -> None:
+    """Plies of games by all rules in any order, some twice, with every symmetry."""
+    games = [wild_game(size, rules, seed, 90) for rules in PRESETS for seed in range(3 if size < 19 else 1)]
     moves = np.concatenate([np.array(game.moves, np.uint16) for game in games])
     starts = np.cumsum([0, *(len(game.moves) for game in games)])
     komis = np.array([game.rules.komi for game in games], np.float32)
-    owners = np.concatenate([np.full(len(game.moves), number) for number, game in enumerate(games)])
-    plies = np.concatenate([np.arange(len(game.moves)) for game in games])
+    rules = np.array([game.rules.bits for game in games]) if encoder.has_past else None
+    owners = np.repeat(np.arange(len(games)), np.diff(starts))
+    plies = np.arange(len(moves)) - starts[owners]
     symmetries = (np.arange(len(moves)) % 8).astype(np.uint8)
     expected: list[np.ndarray] = []
     for game in games:
-        expected += [encode_game(ENCODER, again, (len(expected) + ply) % 8) for again, _, ply in follow(game)][:-1]
+        expected += [encode_game(encoder, again, (len(expected) + ply) % 8) for again, _, ply in follow(game)][:-1]
     order = np.random.default_rng(size).integers(0, len(moves), 2 * len(moves))
-    planes = encode_rows(ENCODER, size, moves, starts, komis, owners[order], plies[order], symmetries[order])
-    assert (planes.reshape(-1, 17, size, size) == np.array(expected)[order]).all()
+    rows = owners[order], plies[order], symmetries[order]
+    planes = encode_rows(encoder, size, moves, starts, komis, *rows, 2, rules)
+    assert (planes.reshape(-1, encoder.planes, size, size) == np.array(expected)[order]).all()
 
 
 # A random game in SGF points (tt passes), with captures, kos and passes.

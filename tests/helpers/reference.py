@@ -98,6 +98,11 @@ class ReferenceBoard:
             return "suicide"
         return after
 
+    def played(self, point: Point, colour: int) -> ReferenceBoard | None:
+        """The board after a move, None if it is illegal; suicide is."""
+        after = self.after(point, colour, suicide=False)
+        return None if isinstance(after, str) else after
+
     def is_eye(self, point: Point, colour: int) -> bool:
         if point in self.stones or any(self.stones.get(other) != colour for other in self.neighbours(point)):
             return False
@@ -214,16 +219,18 @@ def wild_game(size: int, rules: str, seed: int, most: int, komi: float | None = 
 
 
 def follow(game: Game) -> Iterator[tuple[Game, ReferenceBoard, int]]:
-    """A game played again beside the slow board: each position, with the number of moves before it."""
-    again, board = Game(game.rules), ReferenceBoard(game.rules.size)
+    """A game played again from its setup beside the slow board: each position, with the number of moves before it."""
+    again = Game(game.rules, 0, *game.setup, game.first)
+    board = twin_of(again.board)
     yield again, board, 0
-    for ply, move in enumerate(game.moves):
+    for ply, move in enumerate(game.moves, 1):
+        colour, again.outcome = int(again.to_play), None
         again.play(move)
         if move == pass_move(game.rules.size):
             board.ko = None
         else:
-            board.put(divmod(move, game.rules.size), ply % 2 + 1)
-        yield again, board, ply + 1
+            board.put(divmod(move, game.rules.size), colour)
+        yield again, board, ply
 
 
 def groups(board: ReferenceBoard, colours: set[int]) -> list[set[Point]]:
