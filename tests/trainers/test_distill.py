@@ -1,8 +1,6 @@
 """Distillation: what a teacher found is kept, turns with the board and has the right sign; games go on where they
 stopped, and the net that learns comes nearer to its teacher."""
 
-from __future__ import annotations
-
 import math
 import signal
 from collections import deque

@@ -1,8 +1,6 @@
 """Training on a GPU: on a pretended one everywhere, and on a real one where there is one. Each in a process of its own,
 as torch knows its devices when it first learns."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Iterator

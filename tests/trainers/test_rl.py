@@ -1,7 +1,5 @@
 """Reinforcement learning in small: signs and masks of the loss, the pool, and what a run promises."""
 
-from __future__ import annotations
-
 import math
 import signal
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Training: rows and splits, what the loop promises on resuming and stopping, and supervised learning in small."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

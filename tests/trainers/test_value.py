@@ -1,7 +1,5 @@
 """The value net: whose view a sign is of, one position a game, games in three phases, and what a run leaves."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from collections import deque
