@@ -47,9 +47,6 @@ JUDGES_ON_GPU = 2  # threads that judge games while others are played: one encod
 ASIDE = 1  # makes the seeds of openings differ from those of games
 
 
-# --- The games ---
-
-
 class Openings:
     """Prefixes of recorded games, cut at random. Its repr is a digest, as recipes are compared by their text."""
 
@@ -187,9 +184,6 @@ def _draw_block(rules: Rules, plies: int, seed: int, block: int) -> Sequence[Ope
     return draw_openings(rules, BLOCK, plies, int(draw_seeds(1, seed, block, ASIDE)[0]))
 
 
-# --- Rows ---
-
-
 def split_searches(
     own: SearchedGames, earlier: Sequence[SearchedGames], rules: Sequence[SplitRule]
 ) -> list[SearchedGames]:
@@ -203,9 +197,6 @@ def split_searches(
     if not len(parts[TRAIN]) or not len(parts[TEST]):
         raise too_few(len(own.games), rules)
     return parts
-
-
-# --- Training ---
 
 
 def with_net_named(config: Config, results: Path) -> Config:

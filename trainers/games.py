@@ -82,9 +82,6 @@ def some_games(games: Games, positions: int, seed: int) -> Games:
     return games.select(order[: int((games.lengths[order].cumsum() < positions).sum()) + 1])
 
 
-# --- Rows ---
-
-
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Training rows, from the view of the side to move; ``shares`` and ``win_rates`` are of a search or a teacher."""

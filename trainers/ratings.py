@@ -30,9 +30,6 @@ STEP = "step"  # first word of the name of an opponent that is an earlier net of
 GoesOn = Callable[[], bool]
 
 
-# --- Results ---
-
-
 @dataclass(frozen=True, slots=True)
 class Rating:
     """The result of a match of the learner."""
@@ -92,9 +89,6 @@ def read_ratings(folder: Path, until: int) -> tuple[Rating, ...]:
         raise CheckpointError(f"{path}: holds no ratings ({error}); remove it to start the curve again") from error
     latest = {(rating.iteration, rating.against): rating for rating in ratings if rating.iteration <= until}
     return tuple(sorted(latest.values(), key=lambda rating: rating.iteration))
-
-
-# --- Matches ---
 
 
 class PolicyBot(Bot):

@@ -49,9 +49,6 @@ OPTIONAL = ("owners", "lines")
 """The arrays of a chunk, a file of whole games. STORED are in every chunk."""
 
 
-# --- Games with search results ---
-
-
 @dataclass(frozen=True, slots=True)
 class SearchedGames:
     """Games, and the results of the full searches of some of their positions."""
@@ -152,9 +149,6 @@ def make_chunk(played: Sequence[PlayedGame], size: int, seconds: float = 0.0) ->
     } | {name: np.concatenate(arrays) for name, arrays in more.items() if arrays}
 
 
-# --- Rows ---
-
-
 def shares_of(levels: np.ndarray) -> np.ndarray:
     """The shares (..., moves) float32 stored as ``levels``; they sum to 1."""
     shares = levels.astype(np.float32)
@@ -205,9 +199,6 @@ def in_order(searched: SearchedGames, encoder: Encoder, count: int = 0, batch: i
     for first in range(0, len(every), batch):
         which = every[first : first + batch]
         yield encode_searches(searched, encoder, which, np.zeros_like(which))
-
-
-# --- The window ---
 
 
 def window(rows: int, begin: int, power: float = 0.75, slope: float = 0.4) -> int:

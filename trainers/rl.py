@@ -46,9 +46,6 @@ AT_ONCE = 1024  # games in progress at once
 MICRO_BATCH, MICRO_BATCH_ON_GPU = 512, 8192  # rows in memory at once; all rows of an iteration make one step
 
 
-# --- The loss ---
-
-
 def advantages(games: Games, forecasts: np.ndarray, trace: float) -> np.ndarray:
     """Generalized advantage estimates of all moves, for the side that played them; (all moves,) float32.
 
@@ -107,9 +104,6 @@ def learn(
     run.require_finite()
 
 
-# --- The games ---
-
-
 @dataclass(frozen=True, slots=True)
 class Play:
     """The games of an iteration: pairs with one opening, the learner has Black in games with even numbers."""
@@ -146,9 +140,6 @@ def pool_of(iteration: int, every: int, size: int = POOL_SIZE) -> list[int]:
     return [0, *others[max(0, len(others) - (size - 1)) :]]
 
 
-# --- The run ---
-
-
 def train(
     config: Config, results: Path, registry: Registry, on_progress: Callable[[SelfPlayProgress], None] = lambda _: None
 ) -> Path:
@@ -165,13 +156,14 @@ def train(
     encoder, splits = find_encoder(start.manifest.encoder), inherited_rules(config, results)
     games: Games | None = None  # of the latest iteration
 
-    def origin() -> Origin:
-        def planes(count: int) -> np.ndarray:
-            if games is None:
-                return np.resize(sample := sample_planes(encoder, config.size), (count, *sample.shape[1:]))
-            places = np.random.default_rng(config.seed).choice(len(games.moves), count)
-            return encode_positions(games, encoder, places, places % 8).planes
+    def planes(count: int) -> np.ndarray:
+        """Planes (count, P, n, n) of positions of the latest iteration, or of random games before the first."""
+        if games is None:
+            return np.resize(sample := sample_planes(encoder, config.size), (count, *sample.shape[1:]))
+        places = np.random.default_rng(config.seed).choice(len(games.moves), count)
+        return encode_positions(games, encoder, places, places % 8).planes
 
+    def origin() -> Origin:
         words = f"{run.step_count * config.games} games against itself; began as {start.identity}"
         return Origin(encoder, rules, words, planes, splits)
 

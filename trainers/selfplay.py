@@ -259,8 +259,6 @@ class SearchGames(SelfPlayGames):
                 list((self._pool.map if self._threads > 1 else map)(expand, leaves, parts))
 
 
-# --- Beside a net that learns ---
-
 PlayGames = Callable[[Callable[[], bool]], Iterator[PlayedGame]]
 """Plays while a condition holds; yields games as they end."""
 

@@ -123,9 +123,6 @@ class SearchTeacher:
         self._searcher.close()
 
 
-# --- Which positions of a game are judged ---
-
-
 def chosen_plies(game: PlayedGame, share: float, seed: int) -> np.ndarray:
     """Draw a share of the plies after the opening; of plies where the last searches found the game decided, a quarter
     of that share."""
@@ -191,8 +188,6 @@ def judged_games(
         while pending:
             yield from pending.popleft().result()
 
-
-# --- Engines ---
 
 ENGINE_ANALYSIS_SECONDS = 600.0  # time limit for the positions of one call
 

@@ -7,9 +7,9 @@ import os
 import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -51,8 +51,6 @@ from trainers.settings import (
     write_file,
 )
 
-# --- Checks of settings ---
-
 
 def check(config: Supervised, heads: Sequence[str], results: Path) -> None:
     """Raise ConfigError or CheckpointError for invalid settings, or a net without one of ``heads``."""
@@ -84,8 +82,6 @@ def check_run(config: Loop) -> None:
                 raise ConfigError(f"{name} = {count} can't be played in pairs, with both colours; give an even number")
 
 
-# --- A run ---
-
 STATE_FORMAT = 5
 MAX_GRAD_NORM = 10.0  # gradients are clipped at this norm; a sound run seldom has half of it
 FINITE_EVERY = 32  # steps between two checks that weights and figures are finite
@@ -98,6 +94,8 @@ SNAPSHOTS = 3  # snapshots of a run that are kept
 
 MakeBatch = Callable[[int, int], Batch]
 """Takes the number of the first row in an endless order and how many rows; returns the batch."""
+
+Batches = Generator[tuple[Tensor, Target], None, None]
 
 Loss = Callable[[Tensor, Target], tuple[Tensor, Mapping[str, Tensor]]]
 """The loss of planes and their targets, and figures; see ``Run.update``."""
@@ -209,22 +207,18 @@ class Run:
 
     # --- Steps ---
 
-    @contextmanager
-    def batches(self, make_batch: MakeBatch, batch_size: int) -> Iterator[Iterator[tuple[Tensor, Target]]]:
+    def batches(self, make_batch: MakeBatch, batch_size: int) -> Batches:
         """This process's parts of the batches until the run is over, prepared in a thread."""
         rank = distributed.get_rank() if distributed.is_initialized() else 0
         share = batch_size // processes()
-
-        def parts() -> Iterator[tuple[Tensor, Target]]:
+        starts = count(self.rows + rank * share, batch_size)
+        with closing(prefetch(make_batch, starts, share, self.device)) as ahead:
             while not self.is_over:
                 asked = time.monotonic()
                 part = next(ahead)
                 self._waited = time.monotonic() - asked
                 torch.manual_seed(self.config.seed + self.rows + share * rank)  # for dropout, as in a resumed run
                 yield part
-
-        with prefetch(make_batch, count(self.rows + rank * share, batch_size), share, self.device) as ahead:
-            yield parts()
 
     def forward(self, planes: Tensor) -> Outputs:
         """Evaluate planes (B, P, n, n) with the net being trained, in bfloat16 if the settings say so; float32."""
@@ -306,7 +300,7 @@ class Run:
         config: Any = self.config  # a ``Supervised``
         size, every = config.batch_size, config.validate_every
         self.restore()
-        with self.batches(make_batch, size) as batches:
+        with closing(self.batches(make_batch, size)) as batches:
             for planes, targets in batches:
                 show(self.step(*loss(planes, targets), size))
                 if self.rows // every > (self.rows - size) // every:
@@ -466,23 +460,16 @@ class Run:
         return self.save_checkpoint(origin, figures)
 
 
-@contextmanager
-def prefetch(
-    make_batch: MakeBatch, starts: Iterable[int], batch: int, device: torch.device
-) -> Iterator[Iterator[tuple[Tensor, Target]]]:
-    """Batches of ``batch`` rows that begin at ``starts``, on ``device``, made ahead of time in a thread."""
+def prefetch(make_batch: MakeBatch, starts: Iterable[int], batch: int, device: torch.device) -> Batches:
+    """Batches of ``batch`` rows that begin at ``starts``, on ``device``, prepared in a thread; to be closed."""
     with ThreadPoolExecutor(1, "rows") as pool:
         made = (pool.submit(lambda start: to_tensors(make_batch(start, batch), device), start) for start in starts)
         waiting = deque(islice(made, AHEAD))
-
-        def batches() -> Iterator[tuple[Tensor, Target]]:
+        try:
             while waiting:
                 ready = waiting.popleft().result()
                 waiting.extend(islice(made, 1))
                 yield ready
-
-        try:
-            yield batches()
         finally:
             pool.shutdown(cancel_futures=True)
 

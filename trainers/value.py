@@ -41,8 +41,6 @@ from trainers.train import Origin, Progress, Run, check
 
 FORMAT = 2  # part of the names of folders of games; raised when the same settings give other games
 
-# --- The games ---
-
 
 @dataclass(frozen=True, slots=True)
 class ValueGames:
@@ -74,25 +72,22 @@ class ValueGames:
         return seed, drawn % self.policy_moves + 1
 
     def engines(self, numbers: deque[int], slots: int, threads: int) -> list[PlayGames]:
-        return [self._engine(numbers, parallel) for parallel in Parallelism.of(self.on_gpu, slots, threads)]
-
-    def _engine(self, numbers: deque[int], parallel: Parallelism) -> PlayGames:
         folders = {player.net: player.config.checkpoint for player in (self.policy, self.finisher)}.values()
-        nets = [Evaluator(Checkpoint.open(folder), "bf16" if self.on_gpu else "auto") for folder in folders]
         lengths: dict[int, int] = {}
 
         def seats(which: np.ndarray, plies: np.ndarray) -> np.ndarray:
             first = np.array([lengths[number] for number in which.tolist()])
-            return np.where(plies < first, 0, np.where(plies == first, RANDOM, len(nets) - 1))
+            return np.where(plies < first, 0, np.where(plies == first, RANDOM, len(folders) - 1))
 
         def new_game(number: int) -> NewGame:
             seed, lengths[number] = self.first_moves(number)
             return NewGame(number, seed, self.rules.komi)
 
-        return partial(PolicyGames(self.rules, nets, seats, parallel).play, map(new_game, take_each(numbers)))
+        def engine(parallel: Parallelism) -> PlayGames:
+            nets = [Evaluator(Checkpoint.open(folder), "bf16" if self.on_gpu else "auto") for folder in folders]
+            return partial(PolicyGames(self.rules, nets, seats, parallel).play, map(new_game, take_each(numbers)))
 
-
-# --- Rows ---
+        return [engine(parallel) for parallel in Parallelism.of(self.on_gpu, slots, threads)]
 
 
 def read_positions(
@@ -111,9 +106,6 @@ def read_positions(
     return games, parts
 
 
-# --- The loss ---
-
-
 def loss(outputs: Outputs, targets: Target, before: Tensor | None) -> Losses:
     """As ``losses.loss``, with the policy's divergence from ``before`` (B, n² + 1), the start net's logits, if given.
     The accuracy is that of the winner in decided games."""
@@ -126,9 +118,6 @@ def loss(outputs: Outputs, targets: Target, before: Tensor | None) -> Losses:
         return replace(usual, right=right)
     logs, kept = outputs.policy.log_softmax(1), before.log_softmax(1)
     return replace(usual, right=right, policy=functional.kl_div(logs, kept, reduction="batchmean", log_target=True))
-
-
-# --- Training ---
 
 
 def train(

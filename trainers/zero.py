@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -57,9 +57,6 @@ FORK_GAME_PROB = 0.05  # share of games that fork from an earlier one, with a mo
 KOMI_STDEV, SMALL_KOMI_STDEV = 1.0, 4.0  # of komi; SMALL under 7x7, where one side may win all of the board
 WIDE_KOMI_PROB, WIDE_KOMI_FACTOR = 0.1, 5.0  # share of games with a larger deviation of komi, and its factor
 FIRST_PASS = 0.3  # moves before the first allowed pass, as a share of the points
-
-
-# --- The games ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +128,6 @@ def warm_up(latest: SelfPlayWeights, encoder: Encoder, device: torch.device, con
     encode_searches(searched, encoder, np.arange(len(searched)), np.zeros(len(searched), np.int64))
 
 
-# --- The run ---
-
-
 def check(config: Config, results: Path) -> None:
     """Raise ConfigError or CheckpointError for invalid settings."""
     check_run(config)
@@ -150,7 +144,7 @@ def learn(run: Run, config: Config, replay: Replay, encoder: Encoder) -> float:
     due = min(config.replay_ratio * replay.rows - rows, 2 * config.replay_ratio * ROUND_BATCHES * batch)
     steps = int(due) // batch if replay.rows else 0
     make = partial(replay.batch, config.seed, encoder, config.num_workers)
-    with prefetch(make, range(rows, rows + steps * batch, batch), batch, run.device) as ahead:
+    with closing(prefetch(make, range(rows, rows + steps * batch, batch), batch, run.device)) as ahead:
         for planes, targets in ahead:
             losses = search_loss(run.forward(planes), targets, config.outcome_share)
             run.step(losses.total(config), losses.figures(), batch)
@@ -184,8 +178,6 @@ def train(
         net = LiveEvaluator(encoder, device, config.bf16)
         ended = Event()
         stack.callback(ended.set)
-
-        # What is played now
 
         def planes(count: int) -> np.ndarray:
             """Planes (count, P, n, n) of played positions, or of random games before there are any."""
@@ -246,11 +238,10 @@ def train(
                 matches = beside.submit(rate, player := player_of(snapshot), run.step_count, before)
                 before = run.step_count, player
 
-        latest = refresh()
+        latest, slots = refresh(), config.parallel_games
+        numbers = range(run.games, config.max_games or run.games + MANY)
         if nodes is None:
             warm_up(latest, encoder, device, config)
-        numbers, slots = range(run.games, config.max_games or run.games + MANY), config.parallel_games
-        if nodes is None:
             parallels, left = Parallelism.of(device.type != "cpu", slots, config.num_workers), iter(numbers)
             engines = [partial(play, latest.games(net, one), lambda: latest, left) for one in parallels]
         else:

@@ -23,13 +23,7 @@ from trainers import selfplay
 from trainers.distill import TeacherGames
 from trainers.games import DRAWN
 from trainers.replay import make_chunk, searched_games
-from trainers.selfplay import (
-    NewGame,
-    Parallelism,
-    PlayedGame,
-    Players,
-    SearchGames,
-)
+from trainers.selfplay import NewGame, Parallelism, PlayedGame, Players, SearchGames
 from trainers.settings import Distill
 from trainers.slots import SelfPlayParams, all_sensible, chances, draw_move, to_levels
 
@@ -55,9 +49,6 @@ class Wishes:
 
 def the_first(numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
     return np.zeros(len(numbers), np.int64)
-
-
-# --- Policies ---
 
 
 @pytest.mark.parametrize("rules", [Rules.preset("cgos", 5, 0.0), Rules.preset("cgos", 7, 2.5, 31)], ids=str)
@@ -132,9 +123,6 @@ def test_an_opening_is_given_and_one_that_cannot_be_is_refused() -> None:
             play(rules, 2, openings=[opening, opening])
 
 
-# --- Searches ---
-
-
 def slowly_played(bot: Any, recipe: TeacherGames, number: int) -> PlayedGame:
     """A game of a search, one move after the other."""
     new = recipe.begin(number)
@@ -160,10 +148,7 @@ def slowly_played(bot: Any, recipe: TeacherGames, number: int) -> PlayedGame:
 
 @pytest.mark.parametrize(
     "settings",
-    [
-        "visits=12,rollout_weight=0.5,rollouts_full=0",
-        "visits=17,virtual_loss_batch=3,stop_early=false@simulations=9",
-    ],
+    ["visits=12,rollout_weight=0.5,rollouts_full=0", "visits=17,virtual_loss_batch=3,stop_early=false@simulations=9"],
 )
 def test_a_search_in_slots_plays_the_games_that_its_bot_plays(
     settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
