@@ -33,8 +33,6 @@ Work = Callable[[Sequence[int], Stage], Iterator[Any]]
 
 
 class TrainerNode(NodeActor):
-    """The actor of a node."""
-
     def __init__(self) -> None:
         super().__init__()
         self._stages: dict[int, Stage] = {}

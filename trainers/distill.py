@@ -165,15 +165,8 @@ class TeacherGames:
         visits = bot.limits.simulations or config.visits
         mine = self.config
         cheap, share = (visits, 1.0) if self.player else (mine.cheap_search_visits, mine.full_search_prob)
-        params = SelfPlayParams(
-            visits,
-            cheap,
-            share,
-            mine.temperature,
-            mine.temperature_moves,
-            virtual_loss_batch=config.virtual_loss_batch or 1,
-            reuse=not config.gumbel,  # halving begins at 0 visits
-        )
+        batch, reuse = config.virtual_loss_batch or 1, not config.gumbel  # sequential halving begins at 0 visits
+        params = SelfPlayParams(visits, cheap, share, mine.temperature, mine.temperature_moves, batch, reuse)
         net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, config.threads)
         most = max(alphago.FIRST_NODES, config.max_tree_mb * 2**20 // alphago.NODE_BYTES)
         return SearchGames(self.rules, net, params, params_of(config, PuctParams), parallel, most, mine.tree_positions)

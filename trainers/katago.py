@@ -10,7 +10,6 @@ from time import process_time
 
 import numpy as np
 from safetensors.torch import save as serialize
-from torch import Tensor
 
 from arena import CheckpointError
 from arena.go.game import PRESETS, Game, Rules
@@ -80,7 +79,11 @@ def import_katago(path: Path, folder: Path, on_step: Callable[[str], None] = lam
         state = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
         (aside / WEIGHTS).write_bytes(serialize(state))
         on_step("Exporting to ONNX and comparing with torch")
-        return {**write_models(network, aside, None, planes), PACKS: float(packs(state))}
+        packs = 0.0  # 1 if our own kernel can evaluate the net
+        with suppress(ValueError):
+            pack({name: tensor.numpy() for name, tensor in state.items()}, SIZE)
+            packs = 1.0
+        return {**write_models(network, aside, None, planes), PACKS: packs}
 
     made = save(folder, manifest, write)
     on_step("Measuring its speed")
@@ -89,14 +92,6 @@ def import_katago(path: Path, folder: Path, on_step: Callable[[str], None] = lam
     same_move, off = (found[0].argmax(1) == expected[0].argmax(1)).mean(), np.abs(found[1] - expected[1]).mean()
     times = {batch: milliseconds(net, planes[:batch]) for batch in (1, 8)}
     return Imported(made, net.precision, times, float(same_move), float(off))
-
-
-def packs(state: dict[str, Tensor]) -> bool:
-    """Whether our own kernel can evaluate the net with this state."""
-    with suppress(ValueError):
-        pack({name: tensor.numpy() for name, tensor in state.items()}, SIZE)
-        return True
-    return False
 
 
 def milliseconds(net: Evaluator, planes: np.ndarray) -> float:

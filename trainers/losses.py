@@ -61,7 +61,7 @@ class Losses:
 def loss(outputs: Outputs, target: Target) -> Losses:
     """The losses of a net's outputs, over rows with a known target: cross entropy of the move, of the result and, as
     a mean over points, of the owner (a neutral point is half of each side's); Huber's loss of the score."""
-    assert outputs.policy is not None  # what ``train.check`` makes sure of
+    assert outputs.policy is not None  # ensured by ``train.check``
     value = ownership = score = outputs.policy.new_zeros(())
     if outputs.value is not None:
         summed = functional.cross_entropy(outputs.value, target.results, ignore_index=NO_RESULT, reduction="sum")
@@ -84,7 +84,7 @@ def search_loss(outputs: Outputs, target: Target, outcome_share: float) -> Losse
     ``outcome_share`` times the cross entropy with the result, plus the rest times that of the win rate, in which a draw
     is half a win. If only one of the two is known, its weight is 1.
     """
-    assert outputs.policy is not None and outputs.value is not None  # what ``train.check`` makes sure of
+    assert outputs.policy is not None and outputs.value is not None  # ensured by ``train.check``
     assert target.shares is not None and target.win_rates is not None
     policy = -(target.shares * outputs.policy.log_softmax(1)).sum(1).mean()
     decided, judged = target.results != NO_RESULT, ~target.win_rates.isnan()

@@ -115,7 +115,7 @@ def of_rows(network: Net, batches: Iterable[Batch], part: str) -> dict[str, floa
     found = []
     for batch in batches:
         columns, answer = _judge(network, batch)
-        assert answer.policy is not None and answer.value is not None  # what ``train.check`` makes sure of
+        assert answer.policy is not None and answer.value is not None  # ensured by ``train.check``
         result = columns["result"]
         columns = {"top1": columns["top1"], "value_mse": columns["value_error"], "result": result}
         if batch.shares is not None and batch.win_rates is not None:

@@ -24,7 +24,7 @@ from trainers.train import Origin, Progress, Run, check
 def loss(outputs: Outputs, target: Target) -> tuple[Tensor, dict[str, Tensor]]:
     """The mean squared error, over points and scored rows, of the probability that a point will belong to the side to
     move (a neutral point counts 1/2), and the share of owned points that were predicted."""
-    assert outputs.ownership is not None  # what ``check`` makes sure of
+    assert outputs.ownership is not None  # ensured by ``check``
     scored = ~target.scores.isnan()
     shares = (target.owners.to(outputs.ownership.dtype) + 1) / 2
     by_point = (outputs.ownership.sigmoid() - shares) ** 2
@@ -40,7 +40,7 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     encoder, network = encoder_of(config, results), build(config, results)
     split = read_split(config, results / "cache", inherited_rules(config, results))
     rows = Rows(split.train, encoder, config.seed, config.num_workers)
-    for name, parameter in network.named_parameters():  # torch's processes wait for the gradients of all others
+    for name, parameter in network.named_parameters():  # of several processes, torch expects gradients for all others
         parameter.requires_grad_(name.partition(".")[0] not in ("policy", "value", "score"))
     rules = Rules.preset("cgos", config.size, split.komi)
     origin = Origin(encoder, rules, split.source, split.planes(encoder, config.seed), split.rules)

@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from torch import Tensor
 
 from arena.go.game import Rules
 from arena.go.planes import Encoder, find_encoder
-from arena.match.openings import Opening, draw_openings
+from arena.match.openings import draw_openings
 from arena.players.player import Player
 from arena.players.registry import Registry
 from bots.nets.catalogue import load_network
@@ -104,34 +103,26 @@ def learn(
     run.require_finite()
 
 
-@dataclass(frozen=True, slots=True)
-class Play:
-    """The games of an iteration: pairs with one opening, the learner has Black in games with even numbers."""
+def seats(numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
+    """The nets to move; see ``selfplay.Seats``. The learner has Black in games with even numbers."""
+    return np.where((numbers + plies) % 2 == 0, LEARNER, OPPONENT)
 
-    rules: Rules
-    seeds: np.ndarray  # (games,) uint64
-    openings: Sequence[Opening]  # one for each pair
 
-    @classmethod
-    def of(cls, config: Config, rules: Rules, iteration: int) -> "Play":
-        seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
-        openings = draw_openings(rules, config.games // 2, config.plies, seed)
-        return cls(rules, draw_seeds(config.games, seed), openings)
+def play(
+    config: Config, rules: Rules, iteration: int, nets: Sequence[TorchEvaluator], parallel: Parallelism
+) -> list[PlayedGame]:
+    """Play the games of an iteration, pairs with one opening; ``nets`` are the learner and its opponent."""
+    seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
+    openings = draw_openings(rules, config.games // 2, config.plies, seed)
+    seeds = enumerate(draw_seeds(config.games, seed).tolist())
+    games = (NewGame(number, one, rules.komi, openings[number // 2]) for number, one in seeds)
+    return sorted(PolicyGames(rules, nets, seats, parallel).play(games), key=lambda game: game.number)
 
-    def seats(self, numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
-        return np.where((numbers + plies) % 2 == 0, LEARNER, OPPONENT)
 
-    def on(self, nets: Sequence[TorchEvaluator], parallel: Parallelism) -> list[PlayedGame]:
-        """Play the games; ``nets`` are the learner and its opponent."""
-        seeds = enumerate(self.seeds.tolist())
-        games = (NewGame(number, seed, self.rules.komi, self.openings[number // 2]) for number, seed in seeds)
-        return sorted(PolicyGames(self.rules, nets, self.seats, parallel).play(games), key=lambda game: game.number)
-
-    def learner_moves(self, games: Games) -> np.ndarray:
-        """Flat indices of the learner's moves after the openings."""
-        numbers = np.repeat(np.arange(len(games)), games.lengths)
-        given = np.array([len(opening) for opening in self.openings])[numbers // 2]
-        return np.flatnonzero((self.seats(numbers, games.plies) == LEARNER) & (games.plies >= given))
+def learner_moves(games: Games, given: np.ndarray) -> np.ndarray:
+    """Flat indices of the learner's moves after openings of ``given`` (games,) moves."""
+    numbers = np.repeat(np.arange(len(games)), games.lengths)
+    return np.flatnonzero((seats(numbers, games.plies) == LEARNER) & (games.plies >= given[numbers]))
 
 
 def pool_of(iteration: int, every: int, size: int = POOL_SIZE) -> list[int]:
@@ -224,15 +215,16 @@ def train(
                 opponent.load_state_dict(read_tensors(pool / f"{met:06}.pt"))
                 learner_plays.refresh()
                 opponent_plays.refresh()
-                play = Play.of(config, rules, iteration)
-                chunk = make_chunk(play.on((learner_plays, opponent_plays), parallel), config.size)
+                played = play(config, rules, iteration, (learner_plays, opponent_plays), parallel)
+                chunk = make_chunk(played, config.size)
 
                 # Learn from the moves of the learner
                 games = searched_games(config.size, {**chunk, "sound": np.ones(config.games, np.bool_)}).games
                 every = in_order(games, encoder, np.arange(len(games.moves)), at_once, config.num_workers)
                 gained = advantages(games, forecast_results(run, every), config.gae_lambda)
                 random = np.random.default_rng([config.seed, 3, iteration])
-                learn(run, config, games, encoder, random.permutation(play.learner_moves(games)), gained, at_once)
+                places = random.permutation(learner_moves(games, np.array([game.given for game in played])))
+                learn(run, config, games, encoder, places, gained, at_once)
 
                 # Log and measure, then save: a run that is resumed lacks no figures and no match
                 black = np.sign(chunk["margins"]) / 2 + 0.5

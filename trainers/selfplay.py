@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -46,8 +46,6 @@ class SelfPlayNet(Protocol):
 
 
 class NewGame(NamedTuple):
-    """A game to be played."""
-
     number: int
     seed: int
     komi: float
@@ -153,9 +151,9 @@ class SelfPlayGames:
             is_sound = moves[-2:].tolist() == [passing, passing]
             count = games.counts[slot]
             plies, levels, rates = (each[slot, :count].copy() for each in (games.plies, games.levels, games.win_rates))
-            game = PlayedGame(int(self._numbers[slot]), moves, komi, margin, is_sound, plies, levels, rates)
             lines = games.lines[slot, :count].copy() if games.lines.shape[2] else None
-            self._over.append(replace(game, lines=lines, given=int(self._given[slot])))
+            known = (int(self._numbers[slot]), moves, komi, margin, is_sound, plies, levels, rates)
+            self._over.append(PlayedGame(*known, lines=lines, given=int(self._given[slot])))
 
     def _in_parts(self, work: Callable[[slice], Result], count: int) -> list[Result]:
         """The results of ``work`` for pieces of ``count`` slots, which the threads share."""

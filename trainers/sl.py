@@ -6,6 +6,7 @@ and the score (Wu 2019, "Accelerating self-play learning in Go", section 4.2).
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from torch import Tensor
@@ -35,9 +36,7 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     origin = Origin(encoder, rules, split.source, split.planes(encoder, config.seed), split.rules)
 
     with join_processes(config) as device, Run(network.to(device).train(), config, results) as run:
-
-        def measure(part: str) -> dict[str, float]:
-            return metrics.of_records(run.averaged, encoder, split, part, config.seed)
+        measure = partial(metrics.of_records, run.averaged, encoder, split, seed=config.seed)
 
         def loss_of(planes: Tensor, target: Target) -> tuple[Tensor, Mapping[str, Tensor]]:
             losses = loss(run.forward(planes), target)

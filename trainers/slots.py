@@ -50,8 +50,6 @@ _ASIDE, _LINES = np.uint64(1), np.uint64(2)  # added to a move's seed: random nu
 
 
 class SelfPlayParams(NamedTuple):
-    """Settings of the searches."""
-
     visits: int  # of a full search, including the root's own
     cheap_search_visits: int
     full_search_prob: float
@@ -95,7 +93,7 @@ class SearchSlots(NamedTuple):
 
     nodes: Nodes
     roots: np.ndarray  # (slots,) ROOT
-    owners: np.ndarray  # (slots, CELLS) int32: sums of the owners of points over rollouts
+    owners: np.ndarray  # (slots, CELLS) int32: sums over rollouts of the owners of points
     kinds: np.ndarray  # (slots,) int64: DRAWN, CHEAP or FULL, of the current move
     shares: np.ndarray  # (slots,) float64 in [0, 1): the random number that draws the current move
     decided: np.ndarray  # (slots,) int64: turns in a row with a win rate near 0 or 1
@@ -253,18 +251,6 @@ def move_seed(games, slot):
 
 
 @inlined
-def place_root(games, searches, slot, recent):
-    """Set the root of a tree to the current position of its game; ``recent`` (HISTORY,) int64 is scratch."""
-    board, moves, length = games.boards[slot], games.moves[slot], games.lengths[slot]
-    for age in range(HISTORY):
-        recent[age] = np.int64(moves[length - 1 - age]) if age < length else NO_MOVE
-    passes = 1 if recent[0] == np.int64(board.side) * np.int64(board.side) else 0
-    last = np.int64(point_of(board, recent[0])) if length > 0 and not passes else 0
-    seed, komi = move_seed(games, slot), games.komis[slot]
-    set_root(searches.roots, slot, 1 + length % 2, passes, last, CGOS_RULES, length + 1, komi, seed, recent)
-
-
-@inlined
 def follow(searches, slot, point, keep):
     """Make the child that plays ``point`` the root. Its subtree stays if ``keep``; else the tree is cleared."""
     nodes, roots = searches.nodes, searches.roots
@@ -323,22 +309,27 @@ def _child_weights(games, searches, slot, by_priors, weights):
 
 @inlined
 def _begin_move(games, searches, slots, params, puct, recent):
-    """Draw the kind of the current move of a slot, the one in ``slots`` (1,), and begin its search."""
+    """Draw the kind of the current move of a slot, the one in ``slots`` (1,), and begin its search. ``recent``
+    (HISTORY,) int64 is scratch."""
     slot = slots[0]
-    root = searches.roots[slot]
+    board, moves, length, root = games.boards[slot], games.moves[slot], games.lengths[slot], searches.roots[slot]
     searches.is_over[slot] = False
     if games.is_new[slot]:
         games.is_new[slot] = False
         searches.decided[slot] = 0
         clear_tree(searches.nodes, searches.roots, slot)
-    place_root(games, searches, slot, recent)
+    for age in range(HISTORY):
+        recent[age] = np.int64(moves[length - 1 - age]) if age < length else NO_MOVE
+    passes = 1 if recent[0] == np.int64(board.side) * np.int64(board.side) else 0
+    last = np.int64(point_of(board, recent[0])) if length > 0 and not passes else 0
+    seed, komi = move_seed(games, slot), games.komis[slot]
+    set_root(searches.roots, slot, 1 + length % 2, passes, last, CGOS_RULES, length + 1, komi, seed, recent)
     prune_pass_alive(games.boards, searches.roots, searches.nodes, slots)
-    chance, share = chances(move_seed(games, slot))
-    searches.shares[slot] = share
+    chance, searches.shares[slot] = chances(seed)
     often = params.full_search_prob
     if searches.decided[slot] >= DECIDED_TURNS:
         often *= DECIDED_FULL_SEARCH_FACTOR
-    if games.lengths[slot] < games.drawn[slot]:
+    if length < games.drawn[slot]:
         searches.kinds[slot], root.budget = DRAWN, 1
     elif chance < often:
         searches.kinds[slot], root.budget = FULL, params.visits

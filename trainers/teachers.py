@@ -4,12 +4,13 @@ import json
 import shlex
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from threading import Lock
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -43,84 +44,65 @@ Judged = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 (B, size²) in [-1, 1], NaN if unknown, or None."""
 
 
-class Teacher(Protocol):
+class Teacher(NamedTuple):
     """Judges positions of one size. Thread-safe."""
 
     at_once: int  # positions that are best judged together, about
-
-    def judge(self, moves: Sequence[np.ndarray], komi: float) -> Judged:
-        """Judge the positions after ``moves``, each (moves,) uint16. Raises BotFault if an engine fails."""
-
-    def close(self) -> None:
-        """End its engine, if it has one."""
+    judge: Callable[[Sequence[np.ndarray], float], Judged]
+    """Judges the positions after some moves, each (moves,) uint16, with a komi. Raises BotFault if an engine fails."""
+    close: Callable[[], None] = lambda: None
 
 
 def build_teacher(player: Player, rules: Rules, threads: int) -> Teacher:
     """The teacher of a player's settings. Raises CheckpointError for a net that can't be loaded."""
     config = player.config
     if isinstance(config, policy.Config):
-        return NetTeacher(Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision), rules, threads)
+        net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision)
+        at_once = AT_ONCE_ON_GPU if net.precision is Precision.BF16 else AT_ONCE
+        return Teacher(at_once, partial(judge_by_net, net, Lock(), rules.size, threads))
     bot: Any = Analyst(config) if isinstance(config, gtp.Config) else player.build()
-    return SearchTeacher(bot, player.limits.simulations, rules)
+    limits = Limits(simulations=player.limits.simulations)
+    return Teacher(AT_ONCE, partial(judge_by_search, bot, limits, rules), bot.close)
 
 
-class NetTeacher:
-    """A net without search."""
+def judge_by_net(
+    net: Evaluator, evaluating: Lock, size: int, threads: int, moves: Sequence[np.ndarray], komi: float
+) -> Judged:
+    """Judge positions by a net without search. While one thread evaluates, another one may encode."""
+    count, lengths = len(moves), np.array([len(each) for each in moves])
+    starts, flat = np.append(0, lengths.cumsum()), np.concatenate(moves).astype(np.uint16)
+    komis, sensible = np.full(count, komi), np.empty((count, size**2 + 1), np.bool_)
+    known = (size, flat, starts, komis, np.arange(count), lengths, np.zeros(count, np.uint8))
+    planes = encode_rows(net.encoder, *known, threads).reshape(count, -1, size, size)
+    bounds = np.linspace(0, count, threads + 1).astype(int)
 
-    def __init__(self, net: Evaluator, rules: Rules, threads: int):
-        self._net, self._rules, self._threads = net, rules, threads
-        self.at_once = AT_ONCE_ON_GPU if net.precision is Precision.BF16 else AT_ONCE
-        self._evaluating = Lock()  # held while the net is evaluated: another thread encodes
+    def mark(begin: int, end: int) -> None:
+        room = GameSlots.empty(1, int(lengths.max()) + 1)
+        mark_sensible(room, size, flat, starts[begin : end + 1], komis[begin:end], sensible[begin:end], False)
 
-    def judge(self, moves: Sequence[np.ndarray], komi: float) -> Judged:
-        count, size = len(moves), self._rules.size
-        lengths = np.array([len(each) for each in moves])
-        starts, flat = np.append(0, lengths.cumsum()), np.concatenate(moves).astype(np.uint16)
-        komis, sensible = np.full(count, komi), np.empty((count, size**2 + 1), np.bool_)
-        known = (size, flat, starts, komis, np.arange(count), lengths, np.zeros(count, np.uint8))
-        planes = encode_rows(self._net.encoder, *known, self._threads).reshape(count, -1, size, size)
-        bounds = np.linspace(0, count, self._threads + 1).astype(int)
-
-        def mark(begin: int, end: int) -> None:
-            room = GameSlots.empty(1, int(lengths.max()) + 1)
-            mark_sensible(room, size, flat, starts[begin : end + 1], komis[begin:end], sensible[begin:end], False)
-
-        with ThreadPoolExecutor(self._threads) as pool:
-            list(pool.map(mark, bounds[:-1], bounds[1:]))
-        with self._evaluating:
-            logits, rates, owners, _ = self._net.evaluate_all(planes)
-        logits[~sensible] = -np.inf
-        odds = np.exp(logits - logits.max(1, keepdims=True))
-        return odds / odds.sum(1, keepdims=True), rates, owners
-
-    def close(self) -> None:
-        """Nothing to do."""
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(mark, bounds[:-1], bounds[1:]))
+    with evaluating:
+        logits, rates, owners, _ = net.evaluate_all(planes)
+    logits[~sensible] = -np.inf
+    odds = np.exp(logits - logits.max(1, keepdims=True))
+    return odds / odds.sum(1, keepdims=True), rates, owners
 
 
-class SearchTeacher:
-    """A search, or an engine."""
-
-    def __init__(self, searcher: Any, visits: int | None, rules: Rules):
-        """``searcher`` is an ``Analyst`` or a bot that searches; ``visits`` None means its own number of visits."""
-        self._searcher, self._limits, self._rules = searcher, Limits(simulations=visits), rules
-        self.at_once = AT_ONCE
-
-    def judge(self, moves: Sequence[np.ndarray], komi: float) -> Judged:
-        games = []
-        for number, each in enumerate(moves):
-            game = Game(replace(self._rules, komi=komi, move_limit=MOST_MOVES), seed=number)  # lines may be long
-            for move in each.tolist():
-                game.play(move)
-            games.append(game)
-        parts = [games[first : first + SEARCHED_AT_ONCE] for first in range(0, len(games), SEARCHED_AT_ONCE)]
-        found = [self._searcher.search_targets(part, self._limits) for part in parts]
-        weights, rates, *owners = (np.concatenate(column) for column in zip(*found, strict=True))
-        weights = weights * np.array([game.legal_moves() for game in games])  # a search finds superko late
-        weights[:, -1] += ~weights.any(1)
-        return weights / weights.sum(1, keepdims=True), rates, owners[0] if owners else None
-
-    def close(self) -> None:
-        self._searcher.close()
+def judge_by_search(searcher: Any, limits: Limits, rules: Rules, moves: Sequence[np.ndarray], komi: float) -> Judged:
+    """Judge positions by an ``Analyst`` or a bot that searches."""
+    games = []
+    for number, each in enumerate(moves):
+        game = Game(replace(rules, komi=komi, move_limit=MOST_MOVES), seed=number)  # lines may be long
+        for move in each.tolist():
+            game.play(move)
+        games.append(game)
+    parts = [games[first : first + SEARCHED_AT_ONCE] for first in range(0, len(games), SEARCHED_AT_ONCE)]
+    found = [searcher.search_targets(part, limits) for part in parts]
+    weights, rates, *owners = (np.concatenate(column) for column in zip(*found, strict=True))
+    weights = weights * np.array([game.legal_moves() for game in games])  # a search finds superko late
+    weights[:, -1] += ~weights.any(1)
+    return weights / weights.sum(1, keepdims=True), rates, owners[0] if owners else None
 
 
 def chosen_plies(game: PlayedGame, share: float, seed: int) -> np.ndarray:
@@ -138,15 +120,11 @@ def chosen_plies(game: PlayedGame, share: float, seed: int) -> np.ndarray:
 
 def positions_of(game: PlayedGame, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The plies (positions,) and lines (positions, LINE) of the positions to be judged."""
-    plies, lines = [], []
-    none, of_tree = np.full((1, LINE), NO_MOVE, np.int16), {}
+    chosen, none, of_tree = chosen_plies(game, share, seed), np.full((1, LINE), NO_MOVE, np.int16), {}
     if game.lines is not None:
         of_tree = {ply: some[some[:, 0] != NO_MOVE] for ply, some in zip(game.plies.tolist(), game.lines, strict=True)}
-    for ply in chosen_plies(game, share, seed).tolist():
-        some = np.concatenate([none, of_tree.get(ply, none[:0])])
-        plies += [ply] * len(some)
-        lines.append(some)
-    return np.array(plies, np.int64), np.concatenate([none[:0], *lines])
+    lines = [np.concatenate([none, of_tree.get(ply, none[:0])]) for ply in chosen.tolist()]
+    return np.repeat(chosen, np.array([len(some) for some in lines], np.int64)), np.concatenate([none[:0], *lines])
 
 
 def judged_games(
@@ -235,7 +213,6 @@ class Analyst:
             raise BotFault(f"{self._title}: its answer can't be read ({type(error).__name__}: {error})") from None
 
     def close(self) -> None:
-        """End the engine."""
         if self._engine is not None:
             self._engine.stop()
         self._engine = None

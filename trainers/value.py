@@ -109,7 +109,7 @@ def read_positions(
 def loss(outputs: Outputs, targets: Target, before: Tensor | None) -> Losses:
     """As ``losses.loss``, with the policy's divergence from ``before`` (B, n² + 1), the start net's logits, if given.
     The accuracy is that of the winner in decided games."""
-    assert outputs.policy is not None and outputs.value is not None  # what ``check`` makes sure of
+    assert outputs.policy is not None and outputs.value is not None  # ensured by ``check``
     usual = losses.loss(outputs, targets)
     results = 1.0 - targets.results.to(outputs.value.dtype)
     decided = (targets.results != NO_RESULT) & (results != 0)

@@ -68,11 +68,6 @@ def recipe(tiny: Config) -> TeacherGames:
     return TeacherGames.of(tiny, Registry(), Path())
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("results")
-
-
 def play(
     config: Config, recipe: TeacherGames, results: Path, on_made: Callable[[str], None] = lambda _: None
 ) -> SearchedGames:

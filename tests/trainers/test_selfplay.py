@@ -34,16 +34,14 @@ pytestmark = pytest.mark.xdist_group("selfplay")  # one worker compiles the kern
 
 
 class Wishes:
-    """Likes the same moves everywhere; remembers how many it was asked about at once. A scripted net."""
+    """A scripted net with the same logits everywhere."""
 
     encoder = STONES
 
     def __init__(self, logits: np.ndarray):
         self.wishes = logits.astype(np.float32)
-        self.batches: list[int] = []
 
     def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        self.batches.append(len(planes))
         return np.tile(self.wishes, (len(planes), 1)), np.full(len(planes), np.nan, np.float32)
 
 
@@ -156,9 +154,8 @@ def test_a_search_in_slots_plays_the_games_that_its_bot_plays(
     """Whatever the slots, the threads and the groups; the bot is the slow twin."""
     monkeypatch.setattr(selfplay, "PIECE", 2)
     net = untrained(tmp_path / "net", 1)
-    config = Distill(
-        teacher=f"alphago:checkpoint={net},max_tree_mb=1,{settings}", size=SIZE, komi=2.5, cheap_search_visits=4
-    )
+    teacher = f"alphago:checkpoint={net},max_tree_mb=1,{settings}"
+    config = Distill(teacher=teacher, size=SIZE, komi=2.5, cheap_search_visits=4)
     recipe, numbers = TeacherGames.of(config, Registry(), tmp_path), range(20, 32)
     bot = recipe.teacher.build()
     expected = [slowly_played(bot, recipe, number) for number in numbers]
@@ -224,7 +221,7 @@ def test_games_of_gumbel_searches_follow_the_rules_and_teach_legal_moves_whateve
 
 
 class Watcher:
-    """A net that likes all moves, by an encoder that wants earlier positions; remembers what it was shown."""
+    """A net with equal logits and an encoder of earlier positions; remembers the planes that it was shown."""
 
     encoder = find_encoder("katago-22")
 

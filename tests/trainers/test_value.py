@@ -55,11 +55,6 @@ def test_nets_play_from_a_folder_with_a_comma(tiny: Config, recipe: ValueGames, 
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("results")
-
-
-@pytest.fixture(scope="module")
 def played(tiny: Config, recipe: ValueGames, results: Path) -> Replay:
     """The games of ``tiny``, in ``results``."""
     return play(tiny, recipe, results)
