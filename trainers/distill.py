@@ -110,14 +110,9 @@ class TeacherGames:
         if config.tree_positions and not searches:
             raise ConfigError("tree_positions are of the tree of a player that searches; give --player alphago")
         paths = [Path(path) for path in config.records]
-        return cls(
-            config,
-            teacher if analysis else teacher.checked(config.size),
-            rules,
-            config.policy_share if searches else 1.0,
-            Openings(read_records(paths, config.size, results / "cache"), rules) if paths else None,
-            player and player.checked(config.size),
-        )
+        teacher, share = teacher if analysis else teacher.checked(config.size), config.policy_share if searches else 1.0
+        records = Openings(read_records(paths, config.size, results / "cache"), rules) if paths else None
+        return cls(config, teacher, rules, share, records, player and player.checked(config.size))
 
     def folder(self, cache: Path) -> Path:
         chosen = "full_search_prob cheap_search_visits plies temperature temperature_moves seed tree_positions".split()

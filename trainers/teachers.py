@@ -24,16 +24,8 @@ from bots import gtp, policy
 from bots.gtp import Engine, katago_rules, quoted, read_command
 from bots.nets.checkpoint import Checkpoint, Precision, find
 from bots.nets.inference import Evaluator
+from trainers import slots
 from trainers.selfplay import CERTAIN, NOT_JUDGED, PlayedGame
-from trainers.slots import (
-    DECIDED_FULL_SEARCH_FACTOR,
-    DECIDED_MARGIN,
-    DECIDED_TURNS,
-    LEVELS,
-    LINE,
-    GameSlots,
-    mark_sensible,
-)
 
 AT_ONCE, AT_ONCE_ON_GPU = 64, 16_384  # positions that a teacher judges at once, about: whole games
 MOST_MOVES = 10_000
@@ -77,8 +69,8 @@ def judge_by_net(
     bounds = np.linspace(0, count, threads + 1).astype(int)
 
     def mark(begin: int, end: int) -> None:
-        room = GameSlots.empty(1, int(lengths.max()) + 1)
-        mark_sensible(room, size, flat, starts[begin : end + 1], komis[begin:end], sensible[begin:end], False)
+        room = slots.GameSlots.empty(1, int(lengths.max()) + 1)
+        slots.mark_sensible(room, size, flat, starts[begin : end + 1], komis[begin:end], sensible[begin:end], False)
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(mark, bounds[:-1], bounds[1:]))
@@ -109,18 +101,18 @@ def chosen_plies(game: PlayedGame, share: float, seed: int) -> np.ndarray:
     """Draw a share of the plies after the opening; of plies where the last searches found the game decided, a quarter
     of that share."""
     shares = np.full(len(game.moves), share)
-    certain = np.minimum(game.win_rates, 1 - game.win_rates) < DECIDED_MARGIN
+    certain = np.minimum(game.win_rates, 1 - game.win_rates) < slots.DECIDED_MARGIN
     for ply in range(game.given, len(game.moves)):
         before = int(np.searchsorted(game.plies, ply))
-        if before >= DECIDED_TURNS and certain[before - DECIDED_TURNS : before].all():
-            shares[ply] *= DECIDED_FULL_SEARCH_FACTOR
+        if before >= slots.DECIDED_TURNS and certain[before - slots.DECIDED_TURNS : before].all():
+            shares[ply] *= slots.DECIDED_FULL_SEARCH_FACTOR
     shares[: game.given] = 0
     return np.flatnonzero(np.random.default_rng(seed).random(len(shares)) < shares)
 
 
 def positions_of(game: PlayedGame, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The plies (positions,) and lines (positions, LINE) of the positions to be judged."""
-    chosen, none, of_tree = chosen_plies(game, share, seed), np.full((1, LINE), NO_MOVE, np.int16), {}
+    chosen, none, of_tree = chosen_plies(game, share, seed), np.full((1, slots.LINE), NO_MOVE, np.int16), {}
     if game.lines is not None:
         of_tree = {ply: some[some[:, 0] != NO_MOVE] for ply, some in zip(game.plies.tolist(), game.lines, strict=True)}
     lines = [np.concatenate([none, of_tree.get(ply, none[:0])]) for ply in chosen.tolist()]
@@ -143,7 +135,7 @@ def judged_games(
         if not moves:
             return some
         shares, rates, owners = teacher.judge(moves, some[0].komi)
-        columns = {"levels": np.rint(shares * LEVELS).astype(np.uint16), "win_rates": rates.astype(np.float32)}
+        columns = {"levels": np.rint(shares * slots.LEVELS).astype(np.uint16), "win_rates": rates.astype(np.float32)}
         if owners is not None:
             columns["owners"] = np.rint(np.nan_to_num(owners * CERTAIN, nan=NOT_JUDGED)).astype(np.int8)
         ends = pairwise(np.cumsum([0, *(len(game.plies) for game in some)]).tolist())
