@@ -1,9 +1,4 @@
-"""Self-play of ``zero`` on the cores of a Ray cluster: actors play ranges of game numbers with the latest weights.
-
-Weights are broadcast through the cluster's object store, and games stream back. torch isn't imported.
-"""
-
-from __future__ import annotations
+"""Self-play of ``zero`` on a Ray cluster: actors play ranges of game numbers with the latest weights. Without torch."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -15,11 +10,11 @@ from arena.go.game import Rules
 from arena.match.cluster import NODE_ANSWER_SECONDS, REPORT, NodeActor, NodePool
 from trainers.settings import ClusterOptions
 
-CHUNK_SECONDS = 1.0  # for which work collects games before it sends them
+CHUNK_SECONDS = 1.0  # between two messages with games
 
 
 class Stage:
-    """The state that all work of one stage of the curriculum shares on a node: the latest weights, and the end."""
+    """What all work of one call of ``play`` shares on a node: the latest weights, and whether it is over."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -27,20 +22,17 @@ class Stage:
         self._version, self._lock = 0, Lock()
 
     def update(self, version: int, latest: Any) -> None:
-        """Keep the highest version: messages may overtake each other."""
+        """Keep the highest version, as messages may overtake each other."""
         with self._lock:
             if version > self._version:
                 self._version, self.latest = version, latest
 
 
 Work = Callable[[Sequence[int], Stage], Iterator[Any]]
-"""Plays the games of these numbers until its stage is over, and yields them: each has its ``number``. A function of a
-module, which the nodes import."""
+"""A module's function, which nodes import: plays and yields the games of these numbers until the stage is over."""
 
 
 class TrainerNode(NodeActor):
-    """The actor of a node that works for a trainer."""
-
     def __init__(self) -> None:
         super().__init__()
         self._stages: dict[int, Stage] = {}
@@ -60,13 +52,13 @@ class TrainerNode(NodeActor):
         self._stages.setdefault(stage, Stage()).update(version, latest)
 
     def end(self, stage: int) -> None:
-        """Mark a stage as over, and forget those before."""
+        """Mark a stage as over, and forget the earlier ones."""
         over = self._stages.setdefault(stage, Stage())
         over.is_over, self._stages = True, {stage: over}
 
 
 class SelfPlayNodes(NodePool):
-    """The nodes of a connected cluster. Raises UserError where none answers."""
+    """The nodes of a connected cluster. Raises UserError if none answers."""
 
     actor = TrainerNode
 
@@ -77,10 +69,9 @@ class SelfPlayNodes(NodePool):
     def play(
         self, work: Work, numbers: deque[int], slots: int, latest: Callable[[], Any], goes_on: Callable[[], bool]
     ) -> Iterator[Any]:
-        """The games of ``numbers``, taken from the left, up to ``slots`` at once on a core. All work gets what
-        ``latest`` returns, again when that is another object. Unfinished numbers of a lost node are put back. Once it
-        no longer ``goes_on``, games that are over are still yielded. Raises UserError where no node can be used, or
-        where the work fails with its node again and again."""
+        """Play the games of ``numbers``, popped from the left, up to ``slots`` at once on a core, with the weights that
+        ``latest`` returns. Unfinished numbers of a lost node are put back. When ``goes_on`` turns false, the finished
+        games are still yielded. Raises UserError if no node is left, or the work fails again and again."""
         self.queue, self._stage = numbers, self._stage + 1
         version, known, reference = 0, None, None
         each = min(slots, -(-len(numbers) // max(1, self.most)))

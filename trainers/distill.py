@@ -1,12 +1,9 @@
-"""Distillation: a net learns the findings of a teacher, a stronger search, net or engine.
+"""Distillation: a net learns from a teacher, which is a search, another net or an engine.
 
-The net learns the shares of the teacher's moves (cross entropy: Silver et al. 2017, "Mastering the game of Go without
-human knowledge", Methods, "Optimization"), a value between the game's result and the teacher's win rate, and the owner
-of each point. A search may teach by its own games: that of a larger net, or of the very net that learns, one round of
-expert iteration. Any teacher may judge games that another player, such as the student, plays.
+The targets are the shares of the teacher's moves (cross entropy: Silver et al. 2017, "Mastering the game of Go without
+human knowledge", Methods, "Optimization"), a mean of result and win rate, and the owner of each point. A search teaches
+by its own games, or any teacher judges the games of a player, such as the student.
 """
-
-from __future__ import annotations
 
 import hashlib
 from collections import deque
@@ -44,17 +41,14 @@ from trainers.slots import GameSlots, SelfPlayParams, put_game
 from trainers.teachers import Analyst, build_teacher, judged_games
 from trainers.train import Origin, Progress, Run, check
 
-FORMAT = 6  # written into the name of every folder of games; a change of who plays or searches what raises it
+FORMAT = 6  # part of the names of folders of games; raised when the same settings give other games
 BLOCK = 256  # openings that are drawn at a time
 JUDGES_ON_GPU = 2  # threads that judge games while others are played: one encodes while the other evaluates
-ASIDE = 1  # tells the draw of the openings from that of the games, which have the same seed
-
-
-# --- The games ---
+ASIDE = 1  # makes the seeds of openings differ from those of games
 
 
 class Openings:
-    """Prefixes of recorded games, cut at random; in a recipe, which is compared by its text, their contents."""
+    """Prefixes of recorded games, cut at random. Its repr is a digest, as recipes are compared by their text."""
 
     def __init__(self, games: Games, rules: Rules):
         self.games, self._rules, self._room = games, rules, GameSlots.empty(1, rules.move_limit)
@@ -67,7 +61,7 @@ class Openings:
         return len(self.games)
 
     def cut(self, number: int, place: int) -> Opening | None:
-        """The moves of a game to a place in it; None where our rules forbid one, or the game passes before."""
+        """The moves of a game up to a place in it; None if one is a pass or is illegal by CGOS rules."""
         begin, end = self.games.starts[number : number + 2]
         moves = tuple(self.games.moves[begin : begin + place % (end - begin)].tolist())
         if self._rules.size**2 in moves:
@@ -81,18 +75,18 @@ class Openings:
 
 @dataclass(frozen=True, slots=True)
 class TeacherGames:
-    """The player, the teacher and their settings. A search that plays against itself is its own teacher."""
+    """The player, the teacher and their settings."""
 
     config: Config
     teacher: Player
     rules: Rules
     policy_share: float = 0.0
     records: Openings | None = None
-    player: Player | None = None  # whose moves are judged; None for the teacher's own search
+    player: Player | None = None  # plays the games that the teacher judges; None: the teacher, a search, plays
 
     @classmethod
-    def of(cls, config: Config, registry: Registry, results: Path) -> TeacherGames:
-        """Raises ConfigError, CheckpointError or RecordError for a teacher, a player or records that can't be."""
+    def of(cls, config: Config, registry: Registry, results: Path) -> "TeacherGames":
+        """Raises ConfigError, CheckpointError or RecordError for an invalid teacher, player or records."""
         teacher, rules = registry.resolve(config.teacher), Rules.preset("cgos", config.size, config.komi)
         analysis = teacher.config.analysis if isinstance(teacher.config, gtp.Config) else None
         if analysis is None and (not teacher.bot_kind.teaches or teacher.bot_kind.external):
@@ -103,7 +97,7 @@ class TeacherGames:
                 "analysis = 'katago analysis -config ... -model ...'"
             )
         if analysis:
-            Analyst(teacher.config)  # or the command is refused after the first games
+            Analyst(teacher.config)  # refuses a wrong command before the first games
         judges = config.player or not isinstance(teacher.config, alphago.Config)
         typed = config.player or (f"checkpoint:{config.start}" if config.start else config.teacher)
         player = registry.resolve(typed) if judges else None
@@ -116,14 +110,9 @@ class TeacherGames:
         if config.tree_positions and not searches:
             raise ConfigError("tree_positions are of the tree of a player that searches; give --player alphago")
         paths = [Path(path) for path in config.records]
-        return cls(
-            config,
-            teacher if analysis else teacher.checked(config.size),
-            rules,
-            config.policy_share if searches else 1.0,
-            Openings(read_records(paths, config.size, results / "cache"), rules) if paths else None,
-            player and player.checked(config.size),
-        )
+        teacher, share = teacher if analysis else teacher.checked(config.size), config.policy_share if searches else 1.0
+        records = Openings(read_records(paths, config.size, results / "cache"), rules) if paths else None
+        return cls(config, teacher, rules, share, records, player and player.checked(config.size))
 
     def folder(self, cache: Path) -> Path:
         chosen = "full_search_prob cheap_search_visits plies temperature temperature_moves seed tree_positions".split()
@@ -132,8 +121,8 @@ class TeacherGames:
         return cache / f"distill-games-{hashlib.sha256(repr(parts).encode()).hexdigest()[:24]}"
 
     def begin(self, number: int) -> NewGame:
-        """The game of this number. With a share of them, it begins as a record does; with a share, the player's policy
-        draws the moves, without search."""
+        """The game of this number. A share of games begins with a prefix of a record; in a share of games, the player's
+        policy draws all moves."""
         plies, seed = self.config.plies, self.config.seed
         seeds = draw_seeds(6, seed, number)
         chances = seeds[2:4].astype(np.float64) / 2**63
@@ -145,8 +134,7 @@ class TeacherGames:
         return NewGame(number, int(seeds[0]), self.rules.komi, opening, drawn)
 
     def engines(self, numbers: deque[int], slots: int, threads: int) -> list[PlayGames]:
-        """A net in bfloat16, which is for a GPU, plays all the games itself, and the threads are for the trees. Raises
-        CheckpointError for a net that can't be loaded."""
+        """Raises CheckpointError for a net that can't be loaded."""
         on_gpu = getattr((self.player or self.teacher).config, "precision", "") == Precision.BF16
         parallels = Parallelism.of(on_gpu, slots, threads)
         return [partial(self._play, map(self.begin, take_each(numbers)), one) for one in parallels]
@@ -164,7 +152,7 @@ class TeacherGames:
             yield from judged_games(played, teacher, self.config.full_search_prob, self.config.seed, workers)
 
     def search(self, parallel: Parallelism) -> SearchGames:
-        """Plays as the player does or, without one, as the teacher, an alphago."""
+        """The search of the player or, without one, of the teacher."""
         bot = self.player or self.teacher
         config: Any = bot.config
         if isinstance(config, policy.Config):
@@ -172,34 +160,23 @@ class TeacherGames:
         visits = bot.limits.simulations or config.visits
         mine = self.config
         cheap, share = (visits, 1.0) if self.player else (mine.cheap_search_visits, mine.full_search_prob)
-        params = SelfPlayParams(
-            visits,
-            cheap,
-            share,
-            mine.temperature,
-            mine.temperature_moves,
-            virtual_loss_batch=config.virtual_loss_batch or 1,
-            reuse=not config.gumbel,  # halving begins at 0 visits
-        )
+        batch, reuse = config.virtual_loss_batch or 1, not config.gumbel  # sequential halving begins at 0 visits
+        params = SelfPlayParams(visits, cheap, share, mine.temperature, mine.temperature_moves, batch, reuse)
         net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, config.threads)
         most = max(alphago.FIRST_NODES, config.max_tree_mb * 2**20 // alphago.NODE_BYTES)
         return SearchGames(self.rules, net, params, params_of(config, PuctParams), parallel, most, mine.tree_positions)
 
 
-@lru_cache(maxsize=8)  # games are begun in the order of their numbers
+@lru_cache(maxsize=8)  # games begin in the order of their numbers
 def _draw_block(rules: Rules, plies: int, seed: int, block: int) -> Sequence[Opening]:
     return draw_openings(rules, BLOCK, plies, int(draw_seeds(1, seed, block, ASIDE)[0]))
-
-
-# --- Rows ---
 
 
 def split_searches(
     own: SearchedGames, earlier: Sequence[SearchedGames], rules: Sequence[SplitRule]
 ) -> list[SearchedGames]:
-    """Searches to learn from, those of the validation and those of the test: no game, under no symmetry, is in two of
-    them. Of ``earlier`` games those are learned from that the ``rules`` don't hold out: a net that starts from this one
-    may be tested on the others. Raises ConfigError where nothing is left to learn from or to be tested on."""
+    """The searches for training, validation and test; no game is in two parts, also under symmetry. ``earlier`` games
+    are in training or left out. Raises ConfigError if training or test is empty."""
     searched = SearchedGames.joined([own, *earlier])
     sides = parts_of(searched.games, rules)
     is_earlier = np.arange(len(sides)) >= len(own.games)
@@ -210,11 +187,8 @@ def split_searches(
     return parts
 
 
-# --- Training ---
-
-
 def with_net_named(config: Config, results: Path) -> Config:
-    """The settings with a net: without one, of the shape of ``start``. Raises ConfigError, CheckpointError."""
+    """The settings with ``net``, by default of the shape of ``start``. Raises ConfigError or CheckpointError."""
     if not config.net and not config.start:
         raise ConfigError("without start there is no net; give --net arena-BLOCKSxCHANNELS")
     shape = {} if config.net else Checkpoint.open(find(config.start, results)).manifest.network
@@ -228,19 +202,17 @@ def train(
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_made: Callable[[str], None] = lambda _: None,
 ) -> Path:
-    """Play the games that are still missing, then train, or go on where a run of this name stopped; the checkpoint's
-    folder. The teacher is one of ``registry``. Games are in cache/; otherwise as ``sl.train``. Interrupted while they
-    are played it raises KeyboardInterrupt."""
+    """Play the missing games into cache/, then train as ``sl.train``. The teacher and the player are of ``registry``.
+    Interrupted while games are played it raises KeyboardInterrupt."""
     config = with_net_named(config, results)
     check(config, ("policy", "value"), results)
     encoder, inherited = encoder_of(config, results), inherited_rules(config, results)
-    # before the games: or hours of play would come before what is wrong with them
     earlier = [Replay(Path(folder), config.size).searched for folder in config.earlier]
     recipe = TeacherGames.of(config, registry, results)
     before = build(config, results).eval() if config.start else None
     replay = play_games(config, recipe, results, on_made)
 
-    # What is learned from
+    # Split the positions
     rules = tuple(dict.fromkeys((SplitRule.of_played(config), *inherited)))
     parts = split_searches(replay.by_number(config.games)[0], earlier, rules)
     learned, validation, test = (part.tree_positions_as_games() for part in parts)

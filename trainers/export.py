@@ -1,10 +1,4 @@
-"""A trained net as a checkpoint: ONNX in fp32 and int8, checked against torch.
-
-Board size and batch stay free. The convolutions of the blocks are quantised to int8 with fixed scales; the rest, a
-twentieth of the work, stays in fp32, and so does the residual stream.
-"""
-
-from __future__ import annotations
+"""Exports a net as a checkpoint: ONNX in fp32 and int8, compared with torch. Board size and batch size stay free."""
 
 import json
 import logging
@@ -36,15 +30,11 @@ from bots.nets.inference import INT8_TOLERANCE, OnnxModel
 from bots.nets.network import Outputs, fold_batch_norms, win_rates
 
 OPSET = 17
-PARITY = 1e-4
-"""How far a logit of the exported net may be from torch, relative to the largest logit where that is over 1."""
-LEAST_AGREEMENT = 0.7
-"""What int8_agreement must be for a model in int8 to be kept. Of the nets that ship it is 0.96 to 0.98; nets of random
-weights, whose moves are close, are still above this."""
-NOT_IN_INT8 = ("/stack.0/Conv", "/spread/Conv")
-"""How the names of convolutions end that stay in fp32, though they are of a block or a stack."""
+PARITY = 1e-4  # largest difference of a logit from torch, relative to the largest logit if that is over 1
+LEAST_AGREEMENT = 0.7  # lowest int8_agreement that is kept; shipped nets have 0.96 to 0.98, random nets over 0.7
+NOT_IN_INT8 = ("/stack.0/Conv", "/spread/Conv")  # suffixes of convolutions in blocks or stacks that stay in fp32
 PREPARED = {"onnx.infer": "onnxruntime.quant", "onnx.quant.pre_process": "onnxruntime.quant"}
-"""Tells the quantiser that torch has already folded the graph; otherwise it logs a warning."""
+"""Properties without which the quantiser warns that the graph isn't folded, which torch has done."""
 
 
 def array(tensor: Tensor) -> np.ndarray:
@@ -54,22 +44,22 @@ def array(tensor: Tensor) -> np.ndarray:
 def write_model(
     network: Net, path: Path, planes: np.ndarray, weights: Path | None = None, heads: Collection[str] = Outputs._fields
 ) -> None:
-    """Write ``network``, in evaluation mode, as ONNX in fp32, as far as ``heads`` need it; batch norms are folded into
-    convolutions. ``planes`` (B, P, n, n) are any positions. With ``weights``, its safetensors file in the same folder,
-    nothing is folded, and the model has its numbers from there instead of having them again."""
+    """Write ``heads`` of ``network``, in evaluation mode, as ONNX in fp32. ``planes`` (B, P, n, n) are any positions.
+    Batch norms are folded into convolutions, unless the model refers to ``weights``, a safetensors file in its folder.
+    """
     net: Any = fold_batch_norms(network) if weights is None else network
     for head in {*Outputs._fields} - {*heads}:
         setattr(net, head, None)
     given = torch.from_numpy(planes[:2])
     with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of tracing: sizes that are fixed, and that this exporter is the older one
+        warnings.simplefilter("ignore")  # of tracing, and of the older exporter
         torch.onnx.export(
             net,
             (given,),
             path,
-            dynamo=False,  # the newer one needs onnxscript, and can't leave the size of the board free
+            dynamo=False,  # the newer exporter needs onnxscript, and fixes the board size
             opset_version=OPSET,
-            do_constant_folding=False,  # which would rename weights
+            do_constant_folding=False,  # it renames weights
             input_names=["planes"],
             output_names=[head for head, part in net(given)._asdict().items() if part is not None],
             dynamic_axes={"planes": {0: "batch", 2: "size", 3: "size"}},
@@ -77,7 +67,7 @@ def write_model(
     model = onnx.load(path)
     known = {number.name: number for number in model.graph.initializer}
     for node in [node for node in model.graph.node if node.op_type == "Identity" and node.input[0] in known]:
-        model.graph.initializer.add().CopyFrom(known[node.input[0]])  # weights that are alike were made one
+        model.graph.initializer.add().CopyFrom(known[node.input[0]])  # the exporter merged equal weights
         model.graph.initializer[-1].name = node.output[0]
         model.graph.node.remove(node)
     onnx.helper.set_model_props(model, PREPARED)
@@ -87,13 +77,13 @@ def write_model(
 
 
 def _point_to(weights: Path, model: onnx.ModelProto) -> None:
-    """Have a model take its numbers from a safetensors file: a header behind its length in 8 bytes, then the numbers
-    (the format's documentation); ONNX calls that external data."""
+    """Make a model refer to the numbers in a safetensors file (8 bytes with the length of a header, the header, the
+    numbers) as ONNX external data."""
     with weights.open("rb") as file:
         (length,) = struct.unpack("<Q", file.read(8))
         places = json.loads(file.read(length))
     for number in model.graph.initializer:
-        if number.name not in places:  # tables that were computed from weights
+        if number.name not in places:  # a table computed from weights
             continue
         begin, end = places[number.name]["data_offsets"]
         onnx.external_data_helper.set_external_data(number, weights.name, 8 + length + begin, end - begin)
@@ -101,7 +91,7 @@ def _point_to(weights: Path, model: onnx.ModelProto) -> None:
 
 
 class CalibrationPlanes(CalibrationDataReader):
-    """Planes (B, P, n, n) as the quantiser takes them."""
+    """Planes (B, P, n, n) for the quantiser."""
 
     def __init__(self, planes: np.ndarray):
         self._batches: Iterator[np.ndarray] = iter(np.array_split(planes, max(1, len(planes) // 32)))
@@ -111,11 +101,11 @@ class CalibrationPlanes(CalibrationDataReader):
 
 
 def quantise(exact: Path, path: Path, planes: np.ndarray) -> None:
-    """Write the model at ``exact`` with int8 convolutions in its residual blocks or, of a classic net, its stack after
-    the first, scaled by what ``planes`` give.
+    """Write the model at ``exact`` with int8 convolutions in its residual blocks, or the stack of a classic net, with
+    fixed scales from ``planes``.
 
-    Weights get 7 bits (``reduce_range``): with 8 the AVX2 instruction that adds pairs of products saturates at 16 bits,
-    and sums would differ from those of a processor with VNNI (ONNX Runtime, "Quantize ONNX models").
+    Weights get 7 bits (``reduce_range``): with 8, AVX2 saturates at 16 bits when it adds pairs of products, and results
+    differ from those of a processor with VNNI (ONNX Runtime, "Quantize ONNX models").
     """
     nodes = onnx.load(exact).graph.node
     inner = [node for node in nodes if node.name.startswith(("/tower.", "/stack.")) and node.op_type == "Conv"]
@@ -136,15 +126,13 @@ def quantise(exact: Path, path: Path, planes: np.ndarray) -> None:
 
 
 def write_models(network: Net, folder: Path, calibration: np.ndarray | None, check: np.ndarray) -> dict[str, float]:
-    """Write the ONNX files into ``folder``, which has the weights; without ``calibration`` none in int8. How they
-    compare with torch:
+    """Write the ONNX files into ``folder``, which has the weights; int8 only with ``calibration``. Returns
 
-    - fp32_difference: the largest of any logit from torch, relative to the largest logit where that is over 1;
-    - int8_agreement: the share of positions where int8 and fp32 name the same likeliest move, or of points;
-    - int8_win_rate_difference: the mean between the two, where a net has a value.
+    - fp32_difference: the largest difference of a logit from torch, relative to the largest logit if that is over 1;
+    - int8_agreement: the share of positions with the same best move in int8 and fp32, or of points with one owner;
+    - int8_win_rate_difference: the mean difference of win rates between int8 and fp32, if the net has a value.
 
-    A model in int8 that agrees too little isn't kept, with a warning in the log. Raises CheckpointError when fp32
-    doesn't answer as torch does.
+    Drops an inexact int8 model, with a warning in the log. Raises CheckpointError if fp32 differs from torch.
     """
     write_model(network, folder / MODEL, check, folder / WEIGHTS)
     with torch.no_grad():
@@ -179,19 +167,18 @@ def export(
 ) -> Checkpoint:
     """Save ``network`` as the checkpoint ``folder``, with the figures of ``write_models`` among the manifest's metrics.
 
-    ``calibration`` and ``check`` are planes (B, P, n, n) of positions. Where no ONNX can be made of it, or one that
-    doesn't answer as torch does, the weights are saved alone, with a warning in the log. Raises CheckpointError where
-    nothing can be written, and leaves what was there.
+    ``calibration`` and ``check`` are planes (B, P, n, n). If the export to ONNX fails, saves the weights alone, with a
+    warning in the log. Raises CheckpointError, and changes nothing, if the folder can't be written.
     """
 
     def write(aside: Path) -> dict[str, float]:
         state = {name: tensor.detach().contiguous().clone() for name, tensor in network.eval().state_dict().items()}
-        (aside / WEIGHTS).write_bytes(serialize(state))  # an OSError where it can't be written
+        (aside / WEIGHTS).write_bytes(serialize(state))
         threads = torch.get_num_threads()
-        torch.set_num_threads(cores())  # of this process
+        torch.set_num_threads(cores())
         try:
             return write_models(network, aside, calibration, check)
-        except Exception as error:  # of any kind: a failed export must not lose the weights
+        except Exception as error:  # any: a failed export must not lose the weights
             for model in (MODEL, MODEL_INT8):
                 (aside / model).unlink(missing_ok=True)
             words = "%s: saved without ONNX (%s); torch plays it, which is slower on a processor"
@@ -204,7 +191,7 @@ def export(
 
 
 def describe(network: Net, name: str, encoder: Encoder, rules: Rules, **known: Any) -> Manifest:
-    """The manifest of a net that learned from games by ``rules``; ``known`` are its other fields."""
+    """The manifest of a net trained on games by ``rules``; ``known`` are other fields."""
     only, now = getattr(network.config, "size", 0), datetime.now(UTC).isoformat(timespec="seconds")
     sizes, shape = (only or MIN_SIZE, only or MAX_SIZE, rules.size), asdict(network.config)
     return Manifest(name, shape, encoder.name, encoder.planes, *sizes, rules.name, rules.komi, created=now, **known)

@@ -1,6 +1,4 @@
-"""The net that a run begins with: untrained, that of ``start``, or the mean of several."""
-
-from __future__ import annotations
+"""The net that a run begins with: untrained, a checkpoint, or the mean of several."""
 
 from copy import deepcopy
 from dataclasses import asdict
@@ -19,7 +17,7 @@ from trainers.settings import RL, Loop, Supervised, Zero
 
 
 def start_of(config: RL | Zero, results: Path) -> Checkpoint:
-    """The start net of a run. Raises CheckpointError where there is none, ConfigError for the run's own."""
+    """The start net of a run. Raises CheckpointError if it is missing, ConfigError if the run would replace it."""
     start = Checkpoint.open(find(config.start, results))
     if start.folder.resolve() == (results / "checkpoints" / config.name).resolve():
         raise ConfigError(f"{config.name} can't begin with itself, which it would replace; give it another name")
@@ -35,8 +33,8 @@ def _starts(config: Loop, results: Path) -> list[Checkpoint]:
 
 
 def inherited_rules(config: Loop, results: Path) -> tuple[SplitRule, ...]:
-    """The split rules of the start nets and of their ancestors: games that they trained on must not be tested on.
-    Raises CheckpointError, also for a split that this version doesn't know."""
+    """The split rules of the start nets and their ancestors, whose training games must not be in the test. Raises
+    CheckpointError, also for a rule of another version."""
     stored = [(checkpoint, rule) for checkpoint in _starts(config, results) for rule in checkpoint.manifest.splits]
     return tuple(dict.fromkeys(SplitRule.read(rule, start.folder, CheckpointError) for start, rule in stored))
 
@@ -48,8 +46,8 @@ def encoder_of(config: Supervised | Zero, results: Path) -> Encoder:
 
 
 def build(config: Supervised | Zero, results: Path) -> Net:
-    """The net to begin with: untrained and the same for the same seed, or with the weights of ``start``, or their mean
-    with those of ``average``. Raises CheckpointError."""
+    """The net to begin with: seeded random weights, those of ``start``, or the mean of ``start`` and ``average``.
+    Raises CheckpointError."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         network = named_network(config.net, encoder_of(config, results).planes, config.size)
@@ -63,9 +61,8 @@ def build(config: Supervised | Zero, results: Path) -> Net:
 
 
 def start_from(network: Net, checkpoint: Checkpoint) -> None:
-    """Give ``network`` the weights of a checkpoint to train on from; heads that the checkpoint hasn't keep theirs.
-    The further channels of a wider ``network``, and planes that its encoder adds, have no effect at first. Raises
-    CheckpointError for a net of another shape."""
+    """Load a checkpoint's weights into ``network``; heads that the checkpoint lacks keep theirs. Additional channels
+    and planes of ``network`` have no effect at first. Raises CheckpointError for a net of another shape."""
     if checkpoint.manifest.family == FAMILY:
         words = f"learn from it: arena train distill --teacher policy:checkpoint={checkpoint.folder.name}"
         raise CheckpointError(f"{checkpoint.folder}: a net of KataGo's can't be trained on from; {words}")

@@ -1,6 +1,4 @@
-"""Imports a model file of KataGo's as a checkpoint, so that it plays without KataGo and without torch."""
-
-from __future__ import annotations
+"""Imports a KataGo model file as a checkpoint, which plays without KataGo and torch."""
 
 import hashlib
 import re
@@ -12,7 +10,6 @@ from time import process_time
 
 import numpy as np
 from safetensors.torch import save as serialize
-from torch import Tensor
 
 from arena import CheckpointError
 from arena.go.game import PRESETS, Game, Rules
@@ -24,26 +21,20 @@ from bots.nets.packing import pack
 from bots.policy import pick_move
 from trainers.export import describe, write_models
 
-SIZE = 9  # of the boards of the games that the net is checked on
-GAMES, CHECKED = 16, 256  # games, and positions of them
-
-LICENCES = (
-    (r"g170-.*", "CC0 1.0, public domain (KataGo's run g170)"),
-    (
-        r"(kata1|b\d+c\d+h?\d*nbt)\w*.*",
-        "KataGo's network license, MIT-style: https://katagotraining.org/network_license/",
-    ),
-)
-"""By the name of a net."""
-UNKNOWN = "unknown: see where the file came from"
+SIZE, GAMES, CHECKED = 9, 16, 256  # board size and games of the check, and their positions that are compared
 
 
 def licence_of(name: str) -> str:
-    return next((licence for pattern, licence in LICENCES if re.fullmatch(pattern, name)), UNKNOWN)
+    """The licence of a net by its name."""
+    if re.fullmatch(r"g170-.*", name):
+        return "CC0 1.0, public domain (KataGo's run g170)"
+    if re.fullmatch(r"(kata1|b\d+c\d+h?\d*nbt)\w*.*", name):
+        return "KataGo's network license, MIT-style: https://katagotraining.org/network_license/"
+    return "unknown: see where the file came from"
 
 
 def real_positions(encoder: Encoder, count: int) -> np.ndarray:
-    """Planes (count, P, n, n) of positions from games of a net that ships, by all presets of rules."""
+    """Planes (count, P, n, n) of positions from games of a shipped net under all presets of rules."""
     net = Evaluator(Checkpoint.open(find("distilled-9x9", size=SIZE)))
     games = [Game(Rules.preset([*PRESETS][seed % len(PRESETS)], SIZE), seed=seed) for seed in range(GAMES)]
     planes = list[np.ndarray]()
@@ -58,25 +49,22 @@ def real_positions(encoder: Encoder, count: int) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A checkpoint, and what was measured of it on this processor, one thread."""
+    """A checkpoint, and its speed and exactness on this processor with one thread."""
 
     checkpoint: Checkpoint
-    precision: str  # that ``auto`` means here
-    milliseconds: dict[int, float]  # of an evaluation, by size of batch
-    same_move: float  # the share of positions where fp32 has the same likeliest move
-    off: float  # the mean difference of the win rate from fp32
+    precision: str  # chosen by ``auto``
+    milliseconds: dict[int, float]  # for an evaluation, by batch size
+    same_move: float  # share of positions with the same best move in fp32
+    off: float  # mean difference of the win rate from fp32
 
 
 def import_katago(path: Path, folder: Path, on_step: Callable[[str], None] = lambda _: None) -> Imported:
-    """Make a checkpoint at ``folder``, which doesn't exist, from a model file. ``on_step`` gets the name of each step.
-    It has no ONNX in int8: that of b10c384h6nbttflrs had the likeliest move of fp32 in 92 % of positions, and win rates
-    0.014 off. Raises CheckpointError, and leaves nothing behind, for a file that can't be read, a net that isn't
-    exported exactly, or a folder that can't be written."""
-    for taken in (folder, SHIPPED / folder.name):
+    """Make a checkpoint at ``folder`` from a model file; ``on_step`` gets the name of each step. No int8 ONNX: that of
+    b10c384h6nbttflrs agreed with fp32 on 92 % of moves, with win rates 0.014 off. Raises CheckpointError, and leaves
+    nothing, for a file that can't be read, an inexact export, or a folder that exists or can't be written."""
+    for taken, hint in ((folder, ", or remove it"), (SHIPPED / folder.name, "")):
         if taken.exists():
-            raise CheckpointError(
-                f"{taken} exists; choose another --name" + (", or remove it" if taken is folder else "")
-            )
+            raise CheckpointError(f"{taken} exists; choose another --name{hint}")
     encoder = find_encoder(ENCODER)
     on_step(f"Reading {path.name}")
     network, digest = read_katago(path), hashlib.sha256(path.read_bytes()).hexdigest()
@@ -91,7 +79,11 @@ def import_katago(path: Path, folder: Path, on_step: Callable[[str], None] = lam
         state = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
         (aside / WEIGHTS).write_bytes(serialize(state))
         on_step("Exporting to ONNX and comparing with torch")
-        return {**write_models(network, aside, None, planes), PACKS: float(packs(state))}
+        packs = 0.0  # 1 if our own kernel can evaluate the net
+        with suppress(ValueError):
+            pack({name: tensor.numpy() for name, tensor in state.items()}, SIZE)
+            packs = 1.0
+        return {**write_models(network, aside, None, planes), PACKS: packs}
 
     made = save(folder, manifest, write)
     on_step("Measuring its speed")
@@ -102,16 +94,8 @@ def import_katago(path: Path, folder: Path, on_step: Callable[[str], None] = lam
     return Imported(made, net.precision, times, float(same_move), float(off))
 
 
-def packs(state: dict[str, Tensor]) -> bool:
-    """Whether our own kernel can play the net with this state."""
-    with suppress(ValueError):
-        pack({name: tensor.numpy() for name, tensor in state.items()}, SIZE)
-        return True
-    return False
-
-
 def milliseconds(net: Evaluator, planes: np.ndarray) -> float:
-    """The median time of the processor for an evaluation, in batches like this one."""
+    """The median processor time for a position, in a batch of this size."""
     times = list[float]()
     while len(times) < 5 or (sum(times) < 1 and len(times) < 100):
         begin = process_time()

@@ -1,6 +1,4 @@
-"""Nets that play while they learn: new weights need no compilation and no new process."""
-
-from __future__ import annotations
+"""Evaluates nets whose weights change while they play, without compilation or new processes."""
 
 import threading
 from contextlib import nullcontext, suppress
@@ -20,10 +18,7 @@ from bots.nets.network import Network, win_rates
 from trainers.export import array, quantise, write_model
 
 ASKED = (POLICY, VALUE)
-
-TOGETHER = 16
-"""Positions that a net in torch evaluates at once on a processor, no more and no fewer: the last bits of its answers
-depend on their number."""
+TOGETHER = 16  # fixed batch size of torch on a CPU: the last bits of an output depend on it
 
 
 def evaluate_with(model: Model, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -34,7 +29,7 @@ def evaluate_with(model: Model, planes: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 class TorchEvaluator:
-    """A net in torch with the weights that it had when it was last refreshed. Not thread-safe."""
+    """A net in torch, with its weights at the last ``refresh``. Not thread-safe."""
 
     def __init__(self, network: Net, encoder: Encoder, device: torch.device, bf16: bool = False):
         self.encoder = encoder
@@ -53,18 +48,17 @@ class TorchEvaluator:
 
 
 class LiveEvaluator:
-    """A net in int8 where the processor is fast at it and it is exact enough; in torch on a GPU. Several threads may
-    evaluate, also while ``take`` takes over weights."""
+    """A net in int8 if that is fast and exact enough on this processor, else fp32; on a GPU in torch. Thread-safe."""
 
     def __init__(self, encoder: Encoder, device: torch.device, bf16: bool):
         self.encoder, self.device, self.is_int8 = encoder, device, False
         self._bf16 = bf16
         self._model: Model | None = None
-        self._gpu = threading.Lock()  # while one thread evaluates on it, the others walk their trees
+        self._gpu = threading.Lock()
 
     def take(self, network: Net, planes: np.ndarray) -> None:
-        """Take over the weights that the net, in evaluation mode, has now. ``planes`` (B, P, n, n) are positions of the
-        size that is played; by them int8 is scaled and compared, from 32 on."""
+        """Take over the current weights of the net, in evaluation mode. ``planes`` (B, P, n, n) are positions of the
+        played size, which scale and check int8 if there are at least 32."""
         if self.device.type != "cpu":
             with self._gpu:
                 if isinstance(self._model, TorchModel):
@@ -88,8 +82,8 @@ class LiveEvaluator:
             return evaluate_with(self._model, planes)
 
 
-def _in_int8(network: Network, planes: np.ndarray, path: Path) -> Model | None:
-    """The net in int8, by our own kernels where they can, else by a model at ``path``; None on a slow processor."""
+def _in_int8(network: Network, planes: np.ndarray, path: Path) -> "Model | None":
+    """The net in int8, with our own kernels if possible, else ONNX Runtime; None on a processor slow at int8."""
     if has_own_kernel():
         with suppress(Unfit):
             state = {name: array(tensor) for name, tensor in network.state_dict().items()}

@@ -1,7 +1,5 @@
 """The targets of a batch, as tensors on a device, and the losses of a net's outputs."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -28,7 +26,7 @@ class Target(NamedTuple):
 
 
 def to_device(array: np.ndarray, device: torch.device) -> Tensor:
-    """The same numbers on ``device``; to a GPU through pinned memory, without waiting for the copy."""
+    """Copy an array to ``device``; to a GPU through pinned memory, without waiting."""
     tensor = torch.from_numpy(array)
     return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
@@ -51,22 +49,19 @@ class Losses:
     right: Tensor
 
     def figures(self) -> dict[str, Tensor]:
-        """What is shown and logged: each head's loss without its weight, and the accuracy."""
+        """The figures to log: each head's loss without its weight, and the accuracy."""
         return {"right": self.right, **{f"{head}_loss": getattr(self, head) for head in Outputs._fields}}
 
     def total(self, weights: SL | RL | Value | Distill | Zero) -> Tensor:
-        """The loss, by the weights that the settings give to its parts; that of the policy is 1."""
+        """The sum of the losses with the weights of the settings; that of the policy is 1."""
         most = self.policy + weights.value_weight * self.value + weights.ownership_weight * self.ownership
         return most + weights.score_weight * self.score
 
 
 def loss(outputs: Outputs, target: Target) -> Losses:
-    """The losses of a net's outputs.
-
-    Cross entropy of the move, of the result and, as a mean over points, of the owner (a point of no one's is half of
-    each side's); Huber's loss of the score. Rows where one of them isn't known don't count for it.
-    """
-    assert outputs.policy is not None  # what ``train.check`` makes sure of
+    """The losses of a net's outputs, over rows with a known target: cross entropy of the move, of the result and, as
+    a mean over points, of the owner (a neutral point is half of each side's); Huber's loss of the score."""
+    assert outputs.policy is not None  # ensured by ``train.check``
     value = ownership = score = outputs.policy.new_zeros(())
     if outputs.value is not None:
         summed = functional.cross_entropy(outputs.value, target.results, ignore_index=NO_RESULT, reduction="sum")
@@ -85,14 +80,11 @@ def loss(outputs: Outputs, target: Target) -> Losses:
 
 
 def search_loss(outputs: Outputs, target: Target, outcome_share: float) -> Losses:
-    """The losses of a net's outputs where a search gave the targets.
-
-    Of the policy it is the cross entropy with the search's shares. Of the value it is the cross entropy of win, draw
-    and loss with the game's result and, in the share that is left by ``outcome_share``, that of winning, a draw being
-    half of it, with the win rate, which has no probability of a draw. Where only one of the two is known, it counts in
-    full.
+    """As ``loss``, for targets of a search. The policy's is the cross entropy with the search's shares. The value's is
+    ``outcome_share`` times the cross entropy with the result, plus the rest times that of the win rate, in which a draw
+    is half a win. If only one of the two is known, its weight is 1.
     """
-    assert outputs.policy is not None and outputs.value is not None  # what ``train.check`` makes sure of
+    assert outputs.policy is not None and outputs.value is not None  # ensured by ``train.check``
     assert target.shares is not None and target.win_rates is not None
     policy = -(target.shares * outputs.policy.log_softmax(1)).sum(1).mean()
     decided, judged = target.results != NO_RESULT, ~target.win_rates.isnan()

@@ -1,6 +1,4 @@
-"""Evaluates policy, value, ownership and score on held-out games, by ply, beside the best constants."""
-
-from __future__ import annotations
+"""Evaluates policy, value, ownership and score on held-out games, by ply, next to trivial baselines."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,35 +16,33 @@ from trainers.games import LATE, NO_RESULT, Batch, Games, in_order, some_games
 from trainers.losses import to_device
 from trainers.records import Split
 
-PLIES = 120  # moves that are told apart; later ones count with the last of them
+PLIES = 120  # plies with figures of their own; later ones count as the last
 PHASES = ((0, 14), (15, 38), (39, 58), (59, PLIES - 1))  # first and last ply of each phase of a 9x9 game
-VALIDATION_POSITIONS, TEST_POSITIONS = 8_000, 60_000  # positions of a validation and of a test, about, in whole games
+VALIDATION_POSITIONS, TEST_POSITIONS = 8_000, 60_000  # about, in whole games
 LOGGED = "positions top1 policy_loss results value_loss scored ownership brier score_error".split()
 
 
 def _mean(column: np.ndarray) -> float:
-    """Of what is known; NaN where nothing is."""
+    """The mean of the numbers that aren't NaN; NaN if there are none."""
     known = column[~np.isnan(column)]
     return float(known.mean()) if len(known) else nan
 
 
 def _joined(batches: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The columns of all batches, as float64."""
     return {name: np.concatenate([np.float64(batch[name]) for batch in batches]) for name in batches[0]}
 
 
 @dataclass(frozen=True, slots=True)
 class NetEvaluation:
-    """What was found at each position, (positions,) each."""
+    """Figures of each position; arrays are (positions,)."""
 
-    games: np.ndarray  # the number of its game
+    games: np.ndarray  # number of the game
     plies: np.ndarray  # at most PLIES - 1
-    columns: Mapping[str, np.ndarray]  # float64, NaN where there is nothing to judge by; missing without a head
+    columns: Mapping[str, np.ndarray]  # float64, NaN if unknown; columns of missing heads are left out
 
     @property
     def top1_error(self) -> float:
-        """Half the 95 % interval of ``top1`` over all plies, whole games being what was drawn; NaN for one game, and
-        without a policy."""
+        """Half the 95 % interval of ``top1``, by games; NaN for one game or without a policy."""
         positions = np.bincount(self.games)
         if len(positions) < 2 or "top1" not in self.columns:
             return nan
@@ -55,14 +51,14 @@ class NetEvaluation:
         return float(1.96 * np.sqrt((off**2).sum() * len(off) / (len(off) - 1)) / positions.sum())
 
     def figures(self, first: int = 0, last: int = PLIES - 1) -> dict[str, float]:
-        """Over the positions before plies ``first`` to ``last``; NaN without a head, or anything to judge it by.
+        """Figures of plies ``first`` to ``last``; NaN for a missing head or without data.
 
-        - top1, top3, top5, and policy_loss, the mean cross entropy of the move, in nats;
-        - results, result_games: positions of games whose winner is known; value_error, the mean squared error of the
-          result on the scale from -1 to 1, value_loss, its cross entropy, and those of the best constant as floors;
-        - scored, scored_games: positions of games whose last position gives the recorded margin; score_error, the mean
-          absolute error of the margin, in points, and score_floor, that of calling every game even;
-        - ownership, the share of points with an owner who was predicted, and brier, the squared error of them.
+        - top1, top3, top5, and policy_loss, the cross entropy of the move in nats;
+        - results, result_games: positions and games with a known winner; value_error, the mean squared error on a scale
+          from -1 to 1; value_loss, the cross entropy; value_floor and value_loss_floor, those of the best constant;
+        - scored, scored_games: positions and games whose last position gives the recorded margin; score_error, the mean
+          absolute error in points; score_floor, that of a margin of 0;
+        - ownership, the share of owned points that were predicted, and brier, their squared error.
         """
         within = (self.plies >= first) & (self.plies <= last)
         games, nothing = self.games[within], np.full(int(within.sum()), nan)
@@ -88,7 +84,7 @@ class NetEvaluation:
 def evaluate(
     network: Net, encoder: Encoder, games: Games, on_progress: Callable[[int], None] = lambda _: None
 ) -> NetEvaluation:
-    """Evaluate every position of ``games`` by ``network``; ``on_progress`` gets the number of positions done."""
+    """Evaluate every position of ``games``; ``on_progress`` gets the number of positions done."""
     found, done = [], 0
     for batch in in_order(games, encoder, np.arange(len(games.moves)), 256):
         found.append(_judge(network, batch)[0])
@@ -99,8 +95,8 @@ def evaluate(
 
 
 def of_records(network: Net, encoder: Encoder, split: Split, part: str, seed: int) -> dict[str, float]:
-    """The figures that trainers log of a net over whole games of ``part`` (validation or test), the prefix of their
-    names. Figures without a head or without data are left out."""
+    """The logged figures of a net on ``part`` (validation or test), the prefix of their names; without those that are
+    NaN."""
     count = VALIDATION_POSITIONS if part == "validation" else TEST_POSITIONS
     games = some_games(getattr(split, part), count, seed)
     if not len(games):
@@ -113,14 +109,13 @@ def of_records(network: Net, encoder: Encoder, split: Split, part: str, seed: in
 
 
 def of_rows(network: Net, batches: Iterable[Batch], part: str) -> dict[str, float]:
-    """How well a net predicts the moves and results of some rows of ``part``, with which the names of the figures
-    begin, and the findings of searches. Errors of the value are mean squares on a scale from -1 to 1: net to result,
-    net to the search's win rate, win rate to result, and as a floor the best constant to the result. The floor of the
-    policy loss is the entropy of the shares."""
+    """Figures of a net on rows of ``part``, the prefix of their names. Mean squared errors on the scale from -1 to 1:
+    value_mse (net to result), win_rate_mse (net to the search's win rate), teacher_mse (win rate to result) and
+    value_floor (best constant to result). policy_floor is the entropy of the shares."""
     found = []
     for batch in batches:
         columns, answer = _judge(network, batch)
-        assert answer.policy is not None and answer.value is not None  # what ``train.check`` makes sure of
+        assert answer.policy is not None and answer.value is not None  # ensured by ``train.check``
         result = columns["result"]
         columns = {"top1": columns["top1"], "value_mse": columns["value_error"], "result": result}
         if batch.shares is not None and batch.win_rates is not None:
@@ -138,8 +133,8 @@ def of_rows(network: Net, batches: Iterable[Batch], part: str) -> dict[str, floa
 
 
 def _judge(network: Net, batch: Batch) -> tuple[dict[str, np.ndarray], Outputs]:
-    """The columns of some positions, and the net's outputs, on the CPU. The net is set to evaluation mode. Moves with
-    the logit of the played move share its place. Raises CheckpointError for outputs that aren't finite."""
+    """The columns of a batch, and the net's outputs on the CPU. Sets the net to evaluation mode. Equal logits share a
+    rank. Raises CheckpointError for outputs that aren't finite."""
     with torch.no_grad():
         planes = to_device(batch.planes, next(network.parameters()).device).to(memory_format=torch.channels_last)
         answer: Outputs = network.eval()(planes).to(torch.device("cpu"))
@@ -167,7 +162,7 @@ def _judge(network: Net, batch: Batch) -> tuple[dict[str, np.ndarray], Outputs]:
 
 
 def phases(evaluation: NetEvaluation) -> Sequence[tuple[str, dict[str, float]]]:
-    """The figures of all positions, of those from ply 15 on and of each phase, under the numbers of their moves."""
+    """The figures of all plies, of those from 15 on, and of each phase, with the numbers of their moves as titles."""
     parts = [("all", 0, PLIES), ("16 on", LATE, PLIES)]
     parts += [(f"{first + 1} to {last + 1}", first, last) for first, last in PHASES[:-1]]
     parts += [(f"{PHASES[-1][0] + 1} on", *PHASES[-1])]

@@ -1,6 +1,4 @@
-"""The schedule of the learning rate, and the optimizers: Muon, AdamW, SGD."""
-
-from __future__ import annotations
+"""The learning rate schedule and the optimizers: Muon, AdamW, SGD."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,12 +9,12 @@ from torch import Tensor, nn
 
 from trainers.settings import Loop
 
-LAST_RATE = 0.01  # the learning rate at the end, as a share of the highest
+LAST_RATE = 0.01  # the last learning rate, as a share of the peak
 
 
 def learning_rate(config: Loop, done: float) -> float:
-    """The learning rate when the share ``done`` of the budget is spent: a linear rise, then a cosine, or with a
-    ``DECAY`` under 1 a constant and a linear fall in the last ``DECAY`` of the budget."""
+    """The learning rate after the share ``done`` of the budget: linear warmup, then a cosine, or if ``DECAY`` is
+    under 1, constant with a linear fall in that last share of the budget."""
     if done < config.WARMUP:
         return config.learning_rate * (done / config.WARMUP * 0.99 + 0.01)
     turn = min(1.0, (done - config.WARMUP) / (1 - config.WARMUP))
@@ -25,10 +23,9 @@ def learning_rate(config: Loop, done: float) -> float:
 
 
 class Muon(torch.optim.Optimizer):
-    """Nesterov momentum whose step is orthogonalised, for convolutions (Jordan 2024, "Muon: an optimizer for the hidden
-    layers"); each filter bank counts as a matrix (out, height * width * in). Not for biases, norms and last layers.
-
-    Matrices of one shape are computed at once: on a GPU a step of small nets is as long as it takes to launch it."""
+    """Nesterov momentum with orthogonalised steps, for convolutions between the first and the last layers (Jordan 2024,
+    "Muon: an optimizer for the hidden layers"). A filter bank is a matrix (out, height * width * in). Matrices of one
+    shape are computed together, which saves launches on a GPU."""
 
     def __init__(self, parameters: Sequence[Tensor], lr: float, momentum: float = 0.95, weight_decay: float = 0.0):
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
@@ -51,8 +48,8 @@ class Muon(torch.optim.Optimizer):
 
 
 def _orthogonalise(gradients: Sequence[Tensor]) -> list[Tensor]:
-    """Of each gradient, as a matrix, roughly U V^T of its singular value decomposition U S V^T, by five Newton-Schulz
-    steps; in its shape, and longer where it has more rows than columns."""
+    """For each gradient U S V^T (singular value decomposition), about U V^T, by five Newton-Schulz steps; scaled by
+    sqrt(rows / columns) if that is over 1. Keeps shapes."""
     steps = list(gradients)
     for shape in {gradient.shape for gradient in gradients}:
         places = [place for place, gradient in enumerate(gradients) if gradient.shape == shape]
@@ -70,12 +67,12 @@ def _orthogonalise(gradients: Sequence[Tensor]) -> list[Tensor]:
     return steps
 
 
-ADAM_SHARE = 0.1  # under Muon the other weights learn with AdamW, at this share of Muon's learning rate
+ADAM_SHARE = 0.1  # learning rate of AdamW for the other weights, as a share of Muon's
 
 
 def build_optimizers(network: nn.Module, config: Loop) -> list[torch.optim.Optimizer]:
-    """The optimizers for all weights; the first learning rate of each group is kept as ``share`` of the settings'. Muon
-    has the matrices between the layers that a net calls its ``ENDS``, and AdamW the rest."""
+    """The optimizers of all weights; each group has its ``share`` of the learning rate. Muon has the matrices outside
+    the layers named in ``ENDS`` of a net, AdamW the rest."""
     parts = [(part, end) for part in network.modules() for end in getattr(part, "ENDS", ())]
     ends = {id(part.get_submodule(end).weight) for part, end in parts}
     weights = [p for name, p in network.named_parameters() if name.endswith("weight") and p.ndim > 1]

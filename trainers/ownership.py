@@ -1,10 +1,8 @@
-"""An ownership net: the predicted owner of each point at the end of the game, from any position of it.
+"""An ownership net: predicts the owner of each point at the end of the game.
 
-After Gilmer's GoCNN (2016), which learned it from the final positions of scored games by squared error. A game whose
-recorded margin isn't that of its last position teaches nothing here.
+After Gilmer's GoCNN (2016): squared error to the final positions of scored games. Games are left out if the recorded
+margin isn't that of their last position.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,9 +22,9 @@ from trainers.train import Origin, Progress, Run, check
 
 
 def loss(outputs: Outputs, target: Target) -> tuple[Tensor, dict[str, Tensor]]:
-    """The mean over points and scored rows of the squared error of the probability that a point will be the side to
-    move's; and the share of owned points that were predicted. A point of no one's is half of each side's."""
-    assert outputs.ownership is not None  # what ``check`` makes sure of
+    """The mean squared error, over points and scored rows, of the probability that a point will belong to the side to
+    move (a neutral point counts 1/2), and the share of owned points that were predicted."""
+    assert outputs.ownership is not None  # ensured by ``check``
     scored = ~target.scores.isnan()
     shares = (target.owners.to(outputs.ownership.dtype) + 1) / 2
     by_point = (outputs.ownership.sigmoid() - shares) ** 2
@@ -37,12 +35,12 @@ def loss(outputs: Outputs, target: Target) -> tuple[Tensor, dict[str, Tensor]]:
 
 
 def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
-    """Train, or go on where a run of this name stopped, and return the checkpoint's folder; as ``sl.train``."""
+    """Train or resume a run as ``sl.train``."""
     check(config, ("ownership",), results)
     encoder, network = encoder_of(config, results), build(config, results)
     split = read_split(config, results / "cache", inherited_rules(config, results))
     rows = Rows(split.train, encoder, config.seed, config.num_workers)
-    for name, parameter in network.named_parameters():  # torch shares gradients of what gets some in every step
+    for name, parameter in network.named_parameters():  # of several processes, torch expects gradients for all others
         parameter.requires_grad_(name.partition(".")[0] not in ("policy", "value", "score"))
     rules = Rules.preset("cgos", config.size, split.komi)
     origin = Origin(encoder, rules, split.source, split.planes(encoder, config.seed), split.rules)

@@ -1,7 +1,5 @@
 """Devices and processes of a run, the lock of its folder, and the signals that stop it."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal
@@ -18,12 +16,12 @@ from arena import ConfigError
 from arena.files import lock, reason
 from trainers.settings import Loop, is_first
 
-COLLECTIVE_HOURS = 12  # others wait as long for the first process, which tests the net: torchrun ends them if it dies
-GPU = "cuda"  # what torch calls the devices that trainers learn on where there are any; a test names a pretended one
+COLLECTIVE_HOURS = 12  # time for the first process to test the net; if it dies, torchrun ends the others
+GPU = "cuda"  # torch's name of the devices to learn on; a test sets another one
 
 
 def pick_device(name: str) -> torch.device:
-    """The device ``name`` (auto, cpu, cuda) means for this process. Raises ConfigError when it isn't there."""
+    """This process's device for ``name`` (auto, cpu, cuda). Raises ConfigError if there is none."""
     devices = torch.get_device_module(GPU)
     if name == "cpu" or (name == "auto" and not devices.is_available()):
         return torch.device("cpu")
@@ -34,11 +32,11 @@ def pick_device(name: str) -> torch.device:
 
 @contextmanager
 def join_processes(config: Loop) -> Iterator[torch.device]:
-    """The device of this process, set up to learn on; while inside, this process shares the batches of its run with the
-    others that torchrun started. Raises ConfigError when the device isn't there."""
+    """Set up this process's device, and join the processes of torchrun, if any. Raises ConfigError if there is no such
+    device."""
     device = pick_device(config.device)
-    with suppress(OSError, AttributeError):  # torch frees and takes the same activations at every step: without this
-        libc = ctypes.CDLL("libc.so.6")  # the page faults of taking them anew cost a third of a step on a CPU
+    with suppress(OSError, AttributeError):  # keep freed memory: page faults take a third of a step on a CPU
+        libc = ctypes.CDLL("libc.so.6")
         libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
         libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
     torch.set_num_threads(config.threads)
@@ -54,19 +52,19 @@ def join_processes(config: Loop) -> Iterator[torch.device]:
         "nccl" if device.type == "cuda" else "gloo", timeout=timedelta(hours=COLLECTIVE_HOURS)
     )
     try:
-        distributed.barrier()  # the first may have deleted what an earlier run left
+        distributed.barrier()  # the first process may have deleted an earlier run
         yield device
     finally:
         distributed.destroy_process_group()
 
 
 def processes() -> int:
-    """How many processes share this run."""
+    """The number of processes of this run."""
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
 def refuse_torchrun(why: str) -> None:
-    """Raise ConfigError in one of several processes of torchrun; ``why`` says what to do instead."""
+    """Raise ConfigError(``why``) if torchrun started several processes."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ConfigError(why)
 
@@ -76,8 +74,8 @@ LOCK = "lock"  # the file in a folder that one process at a time writes to
 
 @contextmanager
 def lock_folder(folder: Path, hint: str) -> Iterator[None]:
-    """Keep a folder to this process while inside; one that stays empty goes. Under torchrun the first process does it
-    for all. Raises ConfigError, with a hint, where another process has it."""
+    """Lock a folder, under torchrun in the first process; remove it if it stays empty. Raises ConfigError, with a hint,
+    if another process has the lock."""
     if not is_first():
         yield
         return
@@ -102,8 +100,7 @@ stopped = threading.Event()
 
 @contextmanager
 def stop_signals(ask: Callable[[], None]) -> Iterator[None]:
-    """While inside, SIGINT, SIGTERM and SIGHUP call ``ask`` and do nothing else; under nohup the last one doesn't. Only
-    in the main thread."""
+    """Have SIGINT, SIGTERM and, except under nohup, SIGHUP only call ``ask``. Does nothing outside the main thread."""
     numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         numbers.remove(signal.SIGHUP)

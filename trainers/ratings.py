@@ -1,6 +1,4 @@
-"""Matches that rate a net while it learns, on the arena's own game loop, and the file of their results."""
-
-from __future__ import annotations
+"""Matches that rate a net while it learns, and the file of their results."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -25,25 +23,22 @@ from arena.ratings import PairCounts, compare, expected_score
 from bots.policy import pick_move
 from trainers.selfplay import SelfPlayNet, draw_seeds
 
-PATIENT = Limits(deadline=3600)  # of a net or a teacher: its first move may compile kernels or have the net captured
+PATIENT = Limits(deadline=3600)  # a net's first move may compile kernels
 RATINGS_FILE = "ratings.jsonl"  # beside a run's state
-STEP = "step"  # begins the name of an opponent that is an earlier net of the run
+STEP = "step"  # first word of the name of an opponent that is an earlier net of the run
 
 GoesOn = Callable[[], bool]
 
 
-# --- Results ---
-
-
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """A match of a net that learns from its own games."""
+    """The result of a match of the learner."""
 
     iteration: int
     against: str  # the first net, a bot, or a net of this run as "step 120"
     games: int
-    share: float  # its share of the points
-    low: float  # the 95 % interval of the share, from pairs of games with one opening
+    share: float  # of the points
+    low: float  # 95 % interval of the share, from pairs of games with one opening
     high: float
 
     @property
@@ -58,8 +53,8 @@ class Rating:
         return f" {self.against}" if self.step is None else str(self.step)
 
     @classmethod
-    def of(cls, iteration: int, against: str, points: np.ndarray) -> Rating:
-        """From the points of the learner, (games,), two games after another with one opening."""
+    def of(cls, iteration: int, against: str, points: np.ndarray) -> "Rating":
+        """From the learner's points (games,); two successive games have one opening."""
         ends = compare(PairCounts.of((points[0::2] + points[1::2]).tolist())).elo
         low = 0.0 if ends.low is None else expected_score(ends.low)
         high = 1.0 if ends.high is None else expected_score(ends.high)
@@ -77,15 +72,15 @@ class SelfPlayProgress:
 
 
 def write_rating(folder: Path, rating: Rating) -> None:
-    """Append a line to a run's ratings; the file is whole at any moment. Raises CheckpointError for a full disk."""
+    """Append to a run's ratings; the file is complete at any moment. Raises CheckpointError for a full disk."""
     path = folder / RATINGS_FILE
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     write(path, f"{before}{json.dumps(asdict(rating))}\n", error=CheckpointError)
 
 
 def read_ratings(folder: Path, until: int) -> tuple[Rating, ...]:
-    """A run's ratings up to iteration ``until``, in order, of each match the last; none where there is no file. Raises
-    CheckpointError for a file of something else."""
+    """A run's ratings up to iteration ``until``, in order; the last one of each match. Raises CheckpointError for a
+    damaged file."""
     path = folder / RATINGS_FILE
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     try:
@@ -94,9 +89,6 @@ def read_ratings(folder: Path, until: int) -> tuple[Rating, ...]:
         raise CheckpointError(f"{path}: holds no ratings ({error}); remove it to start the curve again") from error
     latest = {(rating.iteration, rating.against): rating for rating in ratings if rating.iteration <= until}
     return tuple(sorted(latest.values(), key=lambda rating: rating.iteration))
-
-
-# --- Matches ---
 
 
 class PolicyBot(Bot):
@@ -114,18 +106,18 @@ class PolicyBot(Bot):
 
 
 class RatingMatch(NamedTuple):
-    """A match that shows how strong a net is: pairs of games, each with an opening of its own and both colours."""
+    """A match of pairs of games, each pair with one opening and both colours."""
 
     rules: Rules
     games: int
     plies: int  # random moves of an opening
-    key: tuple[int, ...]  # draws the openings by its first number, and the games' seeds by all of them
+    key: tuple[int, ...]  # seeds the games; the first number seeds the openings
 
     def play(
         self, player: Bot, opponent: Bot, limits: Limits = PATIENT, slots: int = 1, goes_on: GoesOn = lambda: True
     ) -> np.ndarray:
-        """The points of the player, (games,) float64, 1 for a win and 1/2 for a draw; fewer where it no longer
-        ``goes_on``. A fault of the opponent is a game lost by it; one of the player raises RuntimeError."""
+        """The points of the player, (games,) float64, 1/2 for a draw; fewer if ``goes_on`` turns false. A fault of the
+        opponent loses its game; a fault of the player raises RuntimeError."""
         openings = draw_openings(self.rules, self.games // 2, self.plies, self.key[0])
         pairings, points = list[Pairing](), dict[int, float]()
         for number, seed in enumerate((draw_seeds(self.games, *self.key) >> np.uint64(1)).tolist()):
@@ -148,7 +140,7 @@ class RatingMatch(NamedTuple):
         return np.array([points[number] for number in sorted(points)])
 
     def rate(self, iteration: int, player: Bot, opponent: Player, goes_on: GoesOn = lambda: True) -> Rating | None:
-        """The result of a match against a bot of the registry; None where it no longer ``goes_on`` before its end."""
+        """Play a match against a bot of the registry; None if ``goes_on`` turns false before its end."""
         bot = opponent.build()
         try:
             points = self.play(player, bot, opponent.limits, min(self.games, opponent.bot_kind.boards), goes_on)

@@ -1,7 +1,5 @@
 """Game records: read, filtered, split by game, and kept as datasets; ``arena data build``."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -43,8 +41,8 @@ from trainers.settings import HeldOut, Records
 
 
 def games_from_records(records: Iterable[GameRecord], size: int, dead_stones: bool = False) -> Games:
-    """The usable games: this size, no setup stones, Black first. With ``dead_stones``, the dead stones of those whose
-    last position doesn't give the recorded margin are marked."""
+    """The games of this size without setup stones, Black first. With ``dead_stones``, dead stones are marked in games
+    whose last position doesn't give the recorded margin."""
     used = [r for r in records if r.rules.size == size and not any(r.setup) and r.first is BLACK and r.moves]
     ends = [record.outcome for record in used]
     moves = np.array([move for record in used for move in record.moves], np.uint16)
@@ -86,16 +84,15 @@ def _date(text: str) -> int:
 
 
 def day_of(text: str) -> int:
-    """2018-03-01 as 20180301, the start of all time as 0 when it's empty. Raises ConfigError."""
+    """20180301 from 2018-03-01, 0 from an empty text. Raises ConfigError."""
     if text and not _date(text):
         raise ConfigError(f"'{text}' is not a day; write it like 2018-03-01")
     return _date(text)
 
 
 def owners_without_dead(record: GameRecord) -> np.ndarray | None:
-    """Who owns each point at the end of a game that stopped before dead stones were captured: (size²,) int8, 1 Black,
-    -1 White, 0 nobody. Playouts of the shipped rollout policy find the dead stones; None unless the recorded margin is
-    the count as it stands or without them."""
+    """Owners of the points at the end of a game, (size²,) int8: 1 Black, -1 White, 0 nobody. Playouts of the shipped
+    rollout policy find dead stones; None unless the count with or without them is the recorded margin."""
     outcome = record.outcome
     if outcome is None or outcome.ending is not Ending.SCORE or outcome.margin is None:
         return None
@@ -115,29 +112,28 @@ TRAIN, VALIDATION, TEST = range(3)
 
 
 def canonical_key(moves: np.ndarray, size: int) -> bytes:
-    """16 bytes that a game shares with its 8 symmetric twins and, but for chance, with no other."""
+    """A 16-byte hash that is the same for all symmetries of a game."""
     twins = symmetry_table(size)[:, moves].astype(np.uint16)  # (8, moves)
     return hashlib.blake2b(min(twin.tobytes() for twin in twins), digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class SplitRule:
-    """How games are split, each without regard to the others. Twins under a symmetry stay together."""
+    """A rule that puts each game, on its own, into training, validation or test. Symmetric games stay together."""
 
-    test_from: int = 0  # the first day of the test (20180301): a random one repeats the openings of training games
-    validation: float = 0.01  # the share of the games not in the test that is kept aside
-    test: float = 0.0  # the share of games that is the test where no day tells: they have none, or ``test_from`` is 0
-    played: bool = False  # whether it is for games that a run plays, not for records
-    by_player: bool = False  # whether it is players that are split: a game is in the test if one of its players is
+    test_from: int = 0  # first day of the test (20180301); by day, as games of one time share openings
+    validation: float = 0.01  # share of the other games that is held out for validation
+    test: float = 0.0  # share of the test among undated games, or all games if ``test_from`` is 0
+    played: bool = False  # for games that a run plays, not for records
+    by_player: bool = False  # split players: a game is in the test if one of its players is
 
     @classmethod
-    def of_played(cls, settings: HeldOut) -> SplitRule:
-        """The rule for games that a run plays."""
+    def of_played(cls, settings: HeldOut) -> "SplitRule":
         return cls(validation=settings.validation_split, test=settings.test_split, played=True)
 
     @classmethod
-    def read(cls, stored: Mapping[str, Any], folder: Path, error: type[UserError]) -> SplitRule:
-        """The rule in the manifest of ``folder``. Raises ``error`` for one that this version doesn't know."""
+    def read(cls, stored: Mapping[str, Any], folder: Path, error: type[UserError]) -> "SplitRule":
+        """The rule in the manifest of ``folder``. Raises ``error`` for a rule of another version."""
         try:
             return cls(**stored)
         except TypeError as problem:
@@ -160,8 +156,8 @@ class SplitRule:
 
 
 def parts_of(games: Games, rules: Sequence[SplitRule]) -> np.ndarray:
-    """The part of each game by the first of ``rules``, (games,) int64. The other rules are those of the start nets: a
-    game that one of them trained on is TRAIN. -1 for a game whose twin under a symmetry came before."""
+    """The part of each game by the first of ``rules``, but TRAIN if another one, of a start net, says so; -1 for a
+    symmetric duplicate of an earlier game; (games,) int64."""
     seen: set[bytes] = set()
     rules = [rule for rule in rules if rule.played == rules[0].played]
     parts = np.full(len(games), -1)
@@ -175,7 +171,7 @@ def parts_of(games: Games, rules: Sequence[SplitRule]) -> np.ndarray:
 
 
 def too_few(games: int, rules: Sequence[SplitRule]) -> ConfigError:
-    """The error for a run whose ``games`` leave none for the training or for the test."""
+    """The error for a run with too few ``games`` for training and test."""
     share = min(rule.test for rule in rules if rule.played)
     words = f"{games} games leave nothing to learn from or for the test, which has about {100 * share:.3g} % of them"
     advice = "play more games" if share else "raise test_split"
@@ -184,29 +180,29 @@ def too_few(games: int, rules: Sequence[SplitRule]) -> ConfigError:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Games apart, also under symmetries."""
+    """Games for training, validation and test, disjoint also under symmetries."""
 
     train: Games
     validation: Games
     test: Games
-    rules: Sequence[SplitRule]  # by what they are apart; see ``parts_of``
-    source: str  # the records' names and the sha256 of their contents, for manifests
+    rules: Sequence[SplitRule]  # see ``parts_of``
+    source: str  # see ``describe_sources``
 
     @property
     def komi(self) -> float:
-        """White's in most training games."""
+        """The median komi of the training games."""
         return float(np.median(self.train.komis))
 
     def planes(self, encoder: Encoder, seed: int) -> Callable[[int], np.ndarray]:
-        """Gives planes (B, P, n, n) of as many held-out positions as asked for, always the same."""
+        """A function that returns planes (B, P, n, n) of the first B of a fixed order of held-out positions."""
         rows = Rows(self.validation if len(self.validation) else self.train, encoder, seed + 1)
         return lambda count: rows.batch(0, count).planes
 
 
 def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = ()) -> Split:
-    """The games to learn from and to be tested on: a dataset's own parts, other records split. Games that a start net
-    trained on, by the ``inherited`` rules, are not tested on: a dataset's are left out, others are trained on. Raises
-    RecordError, and ConfigError for settings."""
+    """Split the records of the settings; a dataset keeps its own parts. Games that a start net trained on, by the
+    ``inherited`` rules, are not in the test: a dataset's are left out, others are in training. Raises RecordError or
+    ConfigError."""
     paths = [Path(path) for path in settings.data]
     if not paths:
         raise ConfigError("no game records to learn from: name SGF files, folders, .sgfs.xz files or a dataset")
@@ -236,20 +232,20 @@ CHUNK = 200  # games that a process parses at a time
 
 @dataclass(frozen=True, slots=True)
 class GameFilter:
-    """Which games are taken: never those with setup stones, a handicap or White first."""
+    """The games of a dataset; games with setup stones, a handicap or White first are always refused."""
 
     size: int = 9
-    rating: float = 0  # Elo that both must have at least; 0 asks for none
-    rank: str = ""  # what both must be at least, such as 5k or 1d; any when empty
+    rating: float = 0  # lowest Elo of both players; 0 for no limit
+    rank: str = ""  # lowest rank of both players, such as 5k or 1d; "" for no limit
     min_moves: int = 1
-    dead_stones: bool = False  # mark the dead stones of counted games whose raw count isn't the recorded one
+    dead_stones: bool = False  # mark dead stones if the last position doesn't give the recorded margin
 
     def __post_init__(self) -> None:
         if self.rank and rank_of(self.rank) is None:
             raise ConfigError(f"rank = '{self.rank}' is not a rank; write it like 5k, 1d or 9p")
 
     def refusal(self, record: GameRecord) -> str:
-        """The reason for which a game is refused; empty for a game that is taken."""
+        """The reason to refuse a game; empty if there is none."""
         told, least = (record.black_rank, record.white_rank), rank_of(self.rank)
         ratings = [re.fullmatch(r"\s*(\d{2,4}(?:\.\d+)?)\s*\??\s*", text) for text in told]  # such as 2650?
         reasons = {
@@ -263,7 +259,7 @@ class GameFilter:
 
 
 def parse(filter: GameFilter, texts: Sequence[bytes]) -> tuple[Games, Counter[str]]:
-    """The games of some SGF texts, and why others were left out."""
+    """The games of SGF texts, and counts of the reasons of refusals."""
     records, rejects = [], Counter[str]()
     for text in texts:
         try:
@@ -280,11 +276,11 @@ def parse(filter: GameFilter, texts: Sequence[bytes]) -> tuple[Games, Counter[st
 
 def _begin_parsing() -> None:
     end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process hears it too, and decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process gets it, too, and ends this one
 
 
 def _parse_all(chunks: Iterator[list[bytes]], filter: GameFilter, processes: int) -> Iterator[Any]:
-    """All chunks parsed, in order, by as many processes. Raises RecordError when one is killed."""
+    """Parse chunks in order in several processes. Raises RecordError if one is killed."""
     work = partial(parse, filter)
     if processes == 1:
         yield from map(work, chunks)
@@ -298,8 +294,7 @@ def _parse_all(chunks: Iterator[list[bytes]], filter: GameFilter, processes: int
 
 
 def read_texts(path: Path) -> Iterator[bytes]:
-    """The games of a path as SGF, not yet parsed: of files, folders and archives as ``arena.go.collection`` reads them,
-    or of the arena's own ``arena.db``. Raises RecordError for what can't be read."""
+    """The games of an ``arena.db`` or a path that ``arena.go.collection`` reads, as SGF texts. Raises RecordError."""
     if path.suffix != ".db":
         yield from (text for _, _, text in collection.read_texts(path))
         return
@@ -308,9 +303,8 @@ def read_texts(path: Path) -> Iterator[bytes]:
 
 
 def describe_sources(paths: Sequence[Path]) -> str:
-    """The names of some paths, and the sha256 of the contents of files and of all regular files in folders; of an
-    ``arena.db``, of its events and how many games of each there are. Raises RecordError for what can't be read, or
-    isn't a regular file: reading a pipe or a device may never end."""
+    """The names of paths, and the sha256 of all files in them; of an ``arena.db``, of its events and their numbers of
+    games. Raises RecordError for unreadable files, pipes and devices."""
     digest = hashlib.sha256()
     for path in paths:
         if path.suffix == ".db" and path.exists():
@@ -335,21 +329,21 @@ MANIFEST, ARRAYS_FILE = "manifest.json", "games.npz"
 
 @dataclass(frozen=True, slots=True)
 class DatasetManifest:
-    """What a dataset is; plain data, stored as JSON beside its games."""
+    """The manifest of a dataset, stored as JSON."""
 
     size: int
     sources: str  # see ``describe_sources``
-    filter: Mapping[str, Any]  # which games were kept; the fields of ``GameFilter``
-    split: Mapping[str, Any]  # how they were split; the fields of ``SplitRule``
-    read: int  # games read, those refused counted
-    rejects: Mapping[str, int]  # why games were left out, the commonest reason first
+    filter: Mapping[str, Any]  # the fields of ``GameFilter``
+    split: Mapping[str, Any]  # the fields of ``SplitRule``
+    read: int  # games read, including refused ones
+    rejects: Mapping[str, int]  # counts of the reasons of refusals, largest first
     created: str = ""
     format: int = DATASET_FORMAT
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Games in a folder, in the parts in which they were split when it was built."""
+    """Games in a folder, with the parts of the split from when it was built."""
 
     folder: Path
     manifest: DatasetManifest
@@ -357,7 +351,7 @@ class Dataset:
     parts: np.ndarray  # (games,) int64: TRAIN, VALIDATION, TEST
 
     @classmethod
-    def open(cls, folder: Path) -> Dataset:
+    def open(cls, folder: Path) -> "Dataset":
         """Raises RecordError for a folder that is missing, damaged or of another version."""
         hint = "build the dataset with: arena data build"
         content = read_object(path := folder / MANIFEST, error=RecordError, hint=hint)
@@ -372,7 +366,7 @@ class Dataset:
             raise RecordError(f"{path}: can't be read ({reason(error)}); remove it, and make it again") from error
 
     def part(self, part: int) -> Games:
-        """Its games in TRAIN, VALIDATION or TEST."""
+        """The games in TRAIN, VALIDATION or TEST."""
         return self.games.select(self.parts == part)
 
 
@@ -384,10 +378,9 @@ def build(
     processes: int = 1,
     on_progress: Callable[[int, int], None] = lambda read, kept: None,
 ) -> Dataset:
-    """Read the games of some paths (see ``read_texts``), none twice under symmetry, into a new dataset at ``folder``;
-    ``on_progress`` gets how many were read and kept. The result depends on the records and settings only, not on
-    ``processes``. The complete folder gets its name at the end: stopped before, this leaves nothing. Raises RecordError
-    when a path can't be read, no game is left or ``folder`` exists."""
+    """Read the games of paths (see ``read_texts``), without symmetric duplicates, into a new dataset at ``folder``.
+    ``on_progress`` gets the numbers of games read and kept. Leaves nothing if interrupted. Raises RecordError if a path
+    can't be read, no game is left, or ``folder`` exists."""
     if folder.exists():
         raise RecordError(f"{folder} exists already; choose another --out or remove it")
     sources, texts = describe_sources(paths), (text for path in paths for text in read_texts(path))
@@ -415,8 +408,7 @@ def build(
 
 
 def load_games(paths: Sequence[Path], size: int, cache: Path, dead_stones: bool = False) -> Games:
-    """The usable games of some paths, as ``build`` reads them; kept as a dataset in ``cache`` under a name made
-    from their contents. Raises RecordError as that does."""
+    """The usable games of paths, cached as a dataset in ``cache`` by a hash of their contents. Raises RecordError."""
     filter = GameFilter(size, dead_stones=dead_stones)
     _, _, contents = describe_sources(paths).rpartition(" ")
     name = hashlib.sha256(f"{DATASET_FORMAT} {filter} {contents}".encode()).hexdigest()[:24]
@@ -425,7 +417,7 @@ def load_games(paths: Sequence[Path], size: int, cache: Path, dead_stones: bool 
 
 
 def read_records(paths: Sequence[Path], size: int, cache: Path) -> Games:
-    """The usable games of some paths, or those of one dataset. Raises RecordError."""
+    """The usable games of paths, or of one dataset. Raises RecordError."""
     is_dataset = len(paths) == 1 and (paths[0] / MANIFEST).is_file()
     games = Dataset.open(paths[0]).games if is_dataset else load_games(paths, size, cache)
     if games.size != size:

@@ -1,9 +1,4 @@
-"""Self-play games in files, the replay window of the latest games, and the games that a run plays before it learns.
-
-A file (chunk) holds whole games: their moves, and what full searches found. It is written aside and renamed.
-"""
-
-from __future__ import annotations
+"""Self-play games in files, the replay window of the latest games, and the games that a run plays before it learns."""
 
 import json
 import logging
@@ -50,33 +45,30 @@ FORMAT = 2
 FORMAT_FILE = "replay.json"
 OTHER_GAMES = "its games are of another size or version; give another name, or start again with --new"
 STORED = ("numbers", "moves", "starts", "komis", "margins", "sound", "places", "levels", "win_rates", "seconds")
-"""The arrays of a chunk; all else follows from the moves."""
-OPTIONAL = ("owners", "lines")  # arrays that a chunk may have
-
-
-# --- Games and what searches found ---
+OPTIONAL = ("owners", "lines")
+"""The arrays of a chunk, a file of whole games. STORED are in every chunk."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchedGames:
-    """Games, and what was found at those of their moves that were searched in full."""
+    """Games, and the results of the full searches of some of their positions."""
 
     games: Games
-    places: np.ndarray  # (searches,) int64, never falling: flat indices of ``games.moves``
-    levels: np.ndarray  # (searches, size² + 1) uint8 or uint16: the shares of the moves, up to a factor
-    win_rates: np.ndarray  # (searches,) float32 in [0, 1], of the side to move; NaN where the search has none
-    owners: np.ndarray  # (searches, size²) int8, see ``PlayedGame``; NOT_JUDGED where the search has none
+    places: np.ndarray  # (searches,) int64, sorted: flat indices of ``games.moves``
+    levels: np.ndarray  # (searches, size² + 1) uint8 or uint16: shares of the moves, up to a factor
+    win_rates: np.ndarray  # (searches,) float32 in [0, 1], of the side to move; NaN if unknown
+    owners: np.ndarray  # (searches, size²) int8, see ``PlayedGame``; NOT_JUDGED if unknown
     lines: np.ndarray  # (searches, LINE) int16, see ``PlayedGame``
 
     def __len__(self) -> int:
         return len(self.places)
 
     def found(self, which: np.ndarray) -> list[np.ndarray]:
-        """What ``which`` searches found."""
+        """The columns of the searches ``which``, without their places."""
         return [column[which] for column in (self.levels, self.win_rates, self.owners, self.lines)]
 
-    def select(self, which: np.ndarray) -> SearchedGames:
-        """Those of the games that ``which``, a mask or indices, names."""
+    def select(self, which: np.ndarray) -> "SearchedGames":
+        """The games ``which``, a mask or indices."""
         indices = np.flatnonzero(which) if which.dtype == np.bool_ else which
         begins, ends = (np.searchsorted(self.places, self.games.starts[indices + after]) for after in (0, 1))
         _, flat = flat_ranges(begins, ends - begins)
@@ -84,8 +76,8 @@ class SearchedGames:
         moved = np.repeat(games.starts[:-1] - self.games.starts[indices], ends - begins)
         return SearchedGames(games, self.places[flat] + moved, *self.found(flat))
 
-    def tree_positions_as_games(self) -> SearchedGames:
-        """The same with a game of its own, whose result isn't known, for each position of a tree: the moves to it."""
+    def tree_positions_as_games(self) -> "SearchedGames":
+        """Replace each search with a line by a search at the end of a new game without result, which has its moves."""
         behind, starts = self.lines[:, 0] != NO_MOVE, self.games.starts
         begins = starts[owners := np.searchsorted(starts, self.places[behind], side="right") - 1]
         found = zip(begins, self.places[behind], self.lines[behind], self.levels[behind].argmax(1), strict=True)
@@ -102,8 +94,7 @@ class SearchedGames:
         return SearchedGames.joined([themselves, SearchedGames(games, ends - 1, *self.found(behind))])
 
     @classmethod
-    def joined(cls, parts: Sequence[SearchedGames]) -> SearchedGames:
-        """All of them in one."""
+    def joined(cls, parts: Sequence["SearchedGames"]) -> "SearchedGames":
         offsets = np.cumsum([0, *(len(part.games.moves) for part in parts)])
         places = [part.places + offset for part, offset in zip(parts, offsets, strict=False)]
         columns = zip(*(part.found(np.arange(len(part))) for part in parts), strict=True)
@@ -111,7 +102,7 @@ class SearchedGames:
 
 
 def searched_games(size: int, chunk: Mapping[str, np.ndarray]) -> SearchedGames:
-    """The games of a chunk. The result of one that the move limit cut off isn't known."""
+    """The games of a chunk. Games that the move limit ended have no result."""
     moves, starts, margins, sound = (chunk[name] for name in ("moves", "starts", "margins", "sound"))
     count = len(starts) - 1
     owners = np.empty((count, size * size), np.int8)
@@ -138,7 +129,7 @@ def searched_games(size: int, chunk: Mapping[str, np.ndarray]) -> SearchedGames:
 
 
 def make_chunk(played: Sequence[PlayedGame], size: int, seconds: float = 0.0) -> dict[str, np.ndarray]:
-    """The arrays of some games, which took so many ``seconds``."""
+    """The arrays of some games, which took ``seconds`` to play."""
     starts = np.cumsum([0, *(len(game.moves) for game in played)]).astype(np.int64)
     none, searched = np.empty((0, size * size + 1), np.uint16), [game.levels for game in played if len(game.plies)]
     levels = np.concatenate([none, *searched])
@@ -158,11 +149,8 @@ def make_chunk(played: Sequence[PlayedGame], size: int, seconds: float = 0.0) ->
     } | {name: np.concatenate(arrays) for name, arrays in more.items() if arrays}
 
 
-# --- Rows ---
-
-
 def shares_of(levels: np.ndarray) -> np.ndarray:
-    """The shares (..., moves) that are stored as levels; float32, their sum is 1."""
+    """The shares (..., moves) float32 stored as ``levels``; they sum to 1."""
     shares = levels.astype(np.float32)
     return cast(np.ndarray, shares / shares.sum(-1, keepdims=True))
 
@@ -170,14 +158,14 @@ def shares_of(levels: np.ndarray) -> np.ndarray:
 def encode_searches(
     searched: SearchedGames, encoder: Encoder, which: np.ndarray, symmetries: np.ndarray, threads: int = 1
 ) -> Batch:
-    """The rows of the searches ``which`` (B,), each under its symmetry."""
+    """Training rows of the searches ``which`` (B,), each under its symmetry."""
     batch = encode_positions(searched.games, encoder, searched.places[which], symmetries, threads)
     shares, tables = shares_of(searched.levels[which]), symmetry_table(searched.games.size)[symmetries].astype(np.int64)
     turned = np.empty_like(shares)
     np.put_along_axis(turned, tables, shares, 1)
     found = replace(batch, moves=turned.argmax(1), shares=turned, win_rates=searched.win_rates[which])
 
-    # Owners that the searches expected, in place of those at the end of the game, and the score that follows from them
+    # Owners that a search expected replace the final owners, and give the score
     judged = searched.owners[which]
     if not (known := judged[:, 0] != NOT_JUDGED).any():
         return found
@@ -206,30 +194,25 @@ class SearchRows(Rows):
 
 
 def in_order(searched: SearchedGames, encoder: Encoder, count: int = 0, batch: int = 512) -> Iterator[Batch]:
-    """The first ``count`` searches, or all for 0, as they stand: for measuring."""
+    """The first ``count`` searches, or all for 0, in order and without symmetries, for measuring."""
     every = np.arange(min(count or len(searched), len(searched)))
     for first in range(0, len(every), batch):
         which = every[first : first + batch]
         yield encode_searches(searched, encoder, which, np.zeros_like(which))
 
 
-# --- The window ---
-
-
 def window(rows: int, begin: int, power: float = 0.75, slope: float = 0.4) -> int:
-    """How many of the latest of ``rows`` rows are learned from: ``begin``, then ever less than all (as in KataGo)."""
+    """The size of the window when there are ``rows`` rows: all up to ``begin``, then sublinear (as in KataGo)."""
     return rows if rows <= begin else min(rows, int(begin * (1 + slope * ((rows / begin) ** power - 1) / power)))
 
 
 class Replay:
-    """The games in a folder, of one size, and those of the window in memory."""
+    """The replay window: games of one size in a folder and in memory."""
 
     def __init__(self, folder: Path, size: int, begin: int = 2**62):
-        """The window has ``begin`` rows at first; without, it has all. Raises ConfigError for a folder of games of
-        another size, or of another version's."""
+        """The window grows to ``begin`` rows, then slower. Raises ConfigError for games of another size or version."""
         self.folder, self.size, self._begin = folder, size, begin
-        self.rows = self.games = self.positions = 0
-        """Of all games that were ever added, those outside the window included."""
+        self.rows = self.games = self.positions = 0  # of all games ever added, also outside the window
         self.seconds = 0.0
         self._parts: deque[tuple[Path, np.ndarray, SearchedGames]] = deque()
         self._joined: SearchedGames | None = None
@@ -239,7 +222,7 @@ class Replay:
             raise ConfigError(f"{folder}: {OTHER_GAMES}")
         for chunk in found:
             try:
-                with np.load(chunk, allow_pickle=False) as arrays:  # which compares the checksums of the zip file
+                with np.load(chunk, allow_pickle=False) as arrays:  # compares checksums
                     self._take(chunk, {name: arrays[name] for name in (*STORED, *({*OPTIONAL} & arrays.keys()))})
             except (OSError, ValueError, KeyError, EOFError, IndexError, BadZipFile, ZlibError) as error:
                 logging.getLogger(__name__).warning("%s: is damaged and skipped (%s)", chunk, reason(error))
@@ -253,7 +236,7 @@ class Replay:
         self._joined = None
 
     def add(self, played: Sequence[PlayedGame], seconds: float = 0.0) -> None:
-        """Keep some games: they are on disk when this returns. Raises StoreError for a disk that is full."""
+        """Add games; they are on disk when this returns. Raises StoreError for a full disk."""
         if not played:
             return
         chunk = make_chunk(played, self.size, seconds)
@@ -267,7 +250,7 @@ class Replay:
         self._forget()
 
     def _forget(self) -> None:
-        """Drop the oldest games outside the window, except one file."""
+        """Remove the oldest files of games outside the window."""
         kept = sum(len(searched) for *_, searched in self._parts)
         while self.rows > self._begin and len(self._parts) > 1:
             path, _, searched = self._parts[0]
@@ -280,7 +263,7 @@ class Replay:
 
     @property
     def searched(self) -> SearchedGames:
-        """The games of the window, as they were added. Raises RecordError when there are none."""
+        """The games of the window, in the order of their files. Raises RecordError if there are none."""
         if not self._parts:
             raise RecordError(f"{self.folder}: no game is over yet")
         if self._joined is None:
@@ -289,23 +272,23 @@ class Replay:
 
     @property
     def numbers(self) -> np.ndarray:
-        """The number of each game of the window, in the order of ``searched``; (games,) int64."""
+        """The numbers of the games in ``searched``; (games,) int64."""
         return np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers, _ in self._parts)])
 
     def by_number(self, count: int) -> tuple[SearchedGames, np.ndarray]:
-        """The games with numbers below ``count``, each once, and their rising numbers. Raises RecordError for none."""
+        """The games with numbers below ``count``, each once, and their sorted numbers. Raises RecordError for none."""
         numbers, firsts = np.unique(self.numbers, return_index=True)
         return self.searched.select(firsts[numbers < count]), numbers[numbers < count]
 
     def batch(self, seed: int, encoder: Encoder, threads: int, first: int, count: int) -> Batch:
-        """Rows drawn from the window as it is by ``seed`` and the number of the first, each under a random symmetry."""
+        """``count`` rows of the current window under random symmetries; ``seed`` and ``first`` seed the draw."""
         random, searched = np.random.default_rng([seed, first]), self.searched
         which = random.integers(0, len(searched), count)
         return encode_searches(searched, encoder, which, random.integers(0, 8, count), threads)
 
     @property
     def margin(self) -> float:
-        """Black's mean margin before komi, in the latest games that ended by two passes; 0 where there are none."""
+        """Black's mean margin before komi in the latest games that ended by two passes; 0 if there are none."""
         games = [searched.games for *_, searched in list(self._parts)[-8:]]
         margins = np.concatenate([np.empty(0), *(part.owners.sum(1)[part.scored] for part in games)])
         return float(margins.mean()) if len(margins) else 0.0
@@ -313,11 +296,11 @@ class Replay:
 
 # --- Games that a run plays before it learns ---
 
-CHUNK_SECONDS = 20.0  # seconds of games in a chunk: what a process that is killed loses
+CHUNK_SECONDS = 20.0  # seconds of games in a chunk: a process that is killed loses them
 
 
 class GamePlan(Protocol):
-    """The players and settings of the games that a run learns from. A game depends on these and its number alone."""
+    """The players and settings of a run's games. A game depends on these and its number alone."""
 
     def folder(self, cache: Path) -> Path: ...
 
@@ -327,28 +310,26 @@ class GamePlan(Protocol):
 def play_games(
     config: Value | Distill, recipe: GamePlan, results: Path, on_made: Callable[[str], None] = lambda _: None
 ) -> Replay:
-    """Play the games that are still missing; all that are there. No more begin once the minutes of play are over, those
-    of earlier runs counted. After SIGINT, SIGTERM or SIGHUP the games that are over are kept, and it raises
-    KeyboardInterrupt. Raises CheckpointError where a run of this name left a state that doesn't fit, and ConfigError
-    under torchrun: each process would play the games."""
-    replay, count = Replay(recipe.folder(results / "cache"), config.size), config.games
+    """Play the missing games, and return all. No game begins after the minutes of play, summed over all sittings. A
+    signal to stop raises KeyboardInterrupt; finished games are kept. Raises CheckpointError for a saved state of this
+    name that doesn't fit, and ConfigError under torchrun."""
+    replay, count, folder = Replay(recipe.folder(results / "cache"), config.size), config.games, results / "training"
     minutes = config.play_minutes if isinstance(config, Distill) else None
     left = math.inf if minutes is None else 60 * minutes - replay.seconds
     missing = deque(sorted(set(range(count)).difference(replay.numbers.tolist())) if left > 0 else ())
     there, made = count - len(missing), 0
+    if is_first() and (folder / config.name / STATE_FILE).exists():  # refuse another state before the games
+        Run(build(config, results), config, results).restore()
+    elif is_first():
+        write_file(config, folder / config.name)  # so that --resume finds the run while it plays
+    if not missing:
+        return replay
+    refuse_torchrun(f"{len(missing):,} games are still to be played: begin without torchrun, then resume with it")
     with ExitStack() as stack:
-        folder = results / "training" / config.name
-        if is_first() and (folder / STATE_FILE).exists():  # one that doesn't fit is refused now, not after the games
-            Run(build(config, results), config, results).restore()
-        elif is_first():
-            write_file(config, folder)  # a run can be resumed by its name while it plays
-        if not missing:
-            return replay
-        refuse_torchrun(f"{len(missing):,} games are still to be played: begin without torchrun, then resume with it")
         stack.enter_context(lock_folder(replay.folder, "; it plays the same games"))
         engines = recipe.engines(missing, config.parallel_games, config.num_workers)
-        asked, playing, began = threading.Event(), Players(engines), time.monotonic()
-        counted = began
+        asked, playing = threading.Event(), Players(engines)
+        began = counted = time.monotonic()
         stack.enter_context(stop_signals(asked.set))
         stack.callback(lambda: replay.add(playing.rest()))
         stack.enter_context(playing)
@@ -367,7 +348,7 @@ def play_games(
             if made:
                 rate = made / (now - began)
                 later = min((count - there - made) / rate, max(0.0, began + left - now)) / 60
-                positions = f"{replay.rows:,} positions, " if replay.rows else ""  # games without a search have no rows
+                positions = f"{replay.rows:,} positions, " if replay.rows else ""  # games without search have no rows
                 games = f"{there + made:,} of {count:,} games played"
                 on_made(f"{games}, {positions}{rate:,.2f} games/s, {later:.0f} min left")
     raise KeyboardInterrupt

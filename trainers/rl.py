@@ -1,19 +1,15 @@
-"""Reinforcement learning: a policy gets stronger by playing against its earlier selves. No records, no search.
+"""Reinforcement learning: a policy net plays against earlier snapshots of itself, without search or records.
 
 REINFORCE (Williams 1992) as in AlphaGo's second stage (Silver et al. 2016, "Mastering the game of Go with deep neural
-networks and tree search", Methods). An iteration is a batch of games against a snapshot from a pool, and one step:
-moves after which it went better than the net's own value expected get likelier, the others less likely (Schulman et al.
-2016, "High-dimensional continuous control using generalized advantage estimation"). The other heads go on learning, or
-they would no longer understand the tower that they share.
+networks and tree search", Methods), with advantages from the net's own value (Schulman et al. 2016, "High-dimensional
+continuous control using generalized advantage estimation"). An iteration is a batch of games against a snapshot from a
+pool, and one step. The other heads keep learning, as they share the tower with the policy.
 """
-
-from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +19,7 @@ from torch import Tensor
 
 from arena.go.game import Rules
 from arena.go.planes import Encoder, find_encoder
-from arena.match.openings import Opening, draw_openings
+from arena.match.openings import draw_openings
 from arena.players.player import Player
 from arena.players.registry import Registry
 from bots.nets.catalogue import load_network
@@ -43,20 +39,16 @@ from trainers.train import Origin, Run, check_run, forget_snapshots, read_tensor
 
 LEARNER, OPPONENT = 0, 1  # the nets of a game
 SHORT = 32  # games of the last match of a run that was stopped
-POOL_SIZE = 20  # opponents in the pool: the first net and the latest others
-BOT_GAMES, LAST = 40, 4  # most games of a match against a bot, and how many times as many as others the last match has
-AT_ONCE = 1024  # games under way at once
+POOL_SIZE = 20  # opponents in the pool: the first net and the latest snapshots
+BOT_GAMES, LAST = 40, 4  # most games of a match against a bot; the last match has LAST times as many games as others
+AT_ONCE = 1024  # games in progress at once
 MICRO_BATCH, MICRO_BATCH_ON_GPU = 512, 8192  # rows in memory at once; all rows of an iteration make one step
 
 
-# --- What is learned ---
-
-
 def advantages(games: Games, forecasts: np.ndarray, trace: float) -> np.ndarray:
-    """How much better than forecast it went after each move, for whoever played it; (all moves,) float32.
+    """Generalized advantage estimates of all moves, for the side that played them; (all moves,) float32.
 
-    A move is credited with the change of the forecast over it, and with ``trace`` ^ k of that over the k-th move after
-    it; the last change is to the result. ``forecasts`` (all moves,) are returns for the side to move.
+    ``forecasts`` (all moves,) are the expected returns before each move, for the side to move; ``trace`` is lambda.
     """
     sides = np.where(games.plies % 2 == 0, 1, -1)  # credits are Black's
     last = games.starts[1:] - 1
@@ -70,8 +62,8 @@ def advantages(games: Games, forecasts: np.ndarray, trace: float) -> np.ndarray:
 
 
 def policy_loss(logits: Tensor, chosen: Tensor, sensible: Tensor, gained: Tensor) -> tuple[Tensor, Tensor]:
-    """The loss whose gradient is that of REINFORCE, and the entropy of the moves in nats: means over rows. ``chosen``
-    (B,) are moves of those that are ``sensible`` (B, n² + 1), and ``gained`` (B,) their advantages."""
+    """The loss of REINFORCE, and the entropy of the policy in nats: means over rows. ``chosen`` (B,) are the moves,
+    ``gained`` (B,) their advantages; moves outside ``sensible`` (B, n² + 1) bool have probability 0."""
     logs = logits.masked_fill(~sensible, -math.inf).log_softmax(1)
     played = logs.gather(1, chosen[:, None])[:, 0]
     entropy = -(logs.exp() * logs.masked_fill(~sensible, 0.0)).sum(1).mean()  # 0 log 0 is 0
@@ -79,7 +71,7 @@ def policy_loss(logits: Tensor, chosen: Tensor, sensible: Tensor, gained: Tensor
 
 
 def forecast_results(run: Run, batches: Iterable[Batch]) -> np.ndarray:
-    """The returns that the value head expects in some rows, for the side to move."""
+    """The returns in [-1, 1] that the value head expects, for the side to move; (rows,) float32."""
     found = []
     for batch in batches:
         with torch.no_grad():
@@ -91,8 +83,8 @@ def forecast_results(run: Run, batches: Iterable[Batch]) -> np.ndarray:
 def learn(
     run: Run, config: Config, games: Games, encoder: Encoder, places: np.ndarray, gained: np.ndarray, at_once: int
 ) -> None:
-    """One step from the moves at flat indices ``places`` with the advantages ``gained`` (all moves,): the sum over the
-    moves of a game, the mean over games. ``at_once`` rows are in memory."""
+    """Make one step from the moves at flat indices ``places`` with advantages ``gained`` (all moves,). The loss is
+    summed over the moves of a game, and averaged over games. ``at_once`` rows are in memory."""
     sensible, sums = all_sensible(games), torch.zeros(4, device=run.device)
     run.zero_grad()
     for number, batch in enumerate(in_order(games, encoder, places, at_once, config.num_workers)):
@@ -111,59 +103,42 @@ def learn(
     run.require_finite()
 
 
-# --- The games ---
+def seats(numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
+    """The nets to move; see ``selfplay.Seats``. The learner has Black in games with even numbers."""
+    return np.where((numbers + plies) % 2 == 0, LEARNER, OPPONENT)
 
 
-@dataclass(frozen=True, slots=True)
-class Play:
-    """The games of an iteration. On a CPU a game depends on its number alone; two after another share an opening, and
-    the learner has Black in the first, with even number."""
+def play(
+    config: Config, rules: Rules, iteration: int, nets: Sequence[TorchEvaluator], parallel: Parallelism
+) -> list[PlayedGame]:
+    """Play the games of an iteration, pairs with one opening; ``nets`` are the learner and its opponent."""
+    seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
+    openings = draw_openings(rules, config.games // 2, config.plies, seed)
+    seeds = enumerate(draw_seeds(config.games, seed).tolist())
+    games = (NewGame(number, one, rules.komi, openings[number // 2]) for number, one in seeds)
+    return sorted(PolicyGames(rules, nets, seats, parallel).play(games), key=lambda game: game.number)
 
-    rules: Rules
-    seeds: np.ndarray  # (games,) uint64
-    openings: Sequence[Opening]  # one for two games
 
-    @classmethod
-    def of(cls, config: Config, rules: Rules, iteration: int) -> Play:
-        seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
-        openings = draw_openings(rules, config.games // 2, config.plies, seed)
-        return cls(rules, draw_seeds(config.games, seed), openings)
-
-    def seats(self, numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
-        return np.where((numbers + plies) % 2 == 0, LEARNER, OPPONENT)
-
-    def on(self, nets: Sequence[TorchEvaluator], parallel: Parallelism) -> list[PlayedGame]:
-        """Play them; ``nets`` are the learner and its opponent."""
-        seeds = enumerate(self.seeds.tolist())
-        games = (NewGame(number, seed, self.rules.komi, self.openings[number // 2]) for number, seed in seeds)
-        return sorted(PolicyGames(self.rules, nets, self.seats, parallel).play(games), key=lambda game: game.number)
-
-    def learner_moves(self, games: Games) -> np.ndarray:
-        """Flat indices of the learner's moves behind the openings."""
-        numbers = np.repeat(np.arange(len(games)), games.lengths)
-        given = np.array([len(opening) for opening in self.openings])[numbers // 2]
-        return np.flatnonzero((self.seats(numbers, games.plies) == LEARNER) & (games.plies >= given))
+def learner_moves(games: Games, given: np.ndarray) -> np.ndarray:
+    """Flat indices of the learner's moves after openings of ``given`` (games,) moves."""
+    numbers = np.repeat(np.arange(len(games)), games.lengths)
+    return np.flatnonzero((seats(numbers, games.plies) == LEARNER) & (games.plies >= given[numbers]))
 
 
 def pool_of(iteration: int, every: int, size: int = POOL_SIZE) -> list[int]:
-    """The pool before an iteration, which count from 0: the first net, which is 0, and the latest snapshots."""
+    """The pool before an iteration, counted from 0: the first net, numbered 0, and the latest snapshots."""
     others = range(every, iteration + 1, every)
     return [0, *others[max(0, len(others) - (size - 1)) :]]
-
-
-# --- The run ---
 
 
 def train(
     config: Config, results: Path, registry: Registry, on_progress: Callable[[SelfPlayProgress], None] = lambda _: None
 ) -> Path:
-    """Train, or go on where a run of this name stopped, and return the checkpoint's folder. The bots that it is rated
-    against are of ``registry``.
+    """Train or resume a run, rated against bots of ``registry``; returns the checkpoint's folder.
 
-    Files go under ``results``: training/NAME/ and checkpoints/NAME/. Stopped by SIGINT, SIGTERM or SIGHUP it ends its
-    iteration, saves its state and a checkpoint after a short last match, and returns as always. On a CPU, with a
-    budget in iterations, it then ends with the same weights bit for bit as a run that wasn't stopped. Raises
-    ConfigError for settings, and CheckpointError for a net or a state, that can't be.
+    Writes training/NAME/ and checkpoints/NAME/ under ``results``. SIGINT, SIGTERM or SIGHUP stops the run after its
+    iteration; it saves its state and, after a short match, a checkpoint. Resumed on a CPU, with a budget in iterations,
+    it ends with the same weights as without a stop. Raises ConfigError, or CheckpointError for a net or a state.
     """
     check_run(config)
     bots = [registry.resolve(name).checked(config.size) for name in config.eval_opponents]
@@ -172,22 +147,22 @@ def train(
     encoder, splits = find_encoder(start.manifest.encoder), inherited_rules(config, results)
     games: Games | None = None  # of the latest iteration
 
-    def origin() -> Origin:
-        def planes(count: int) -> np.ndarray:
-            if games is None:
-                return np.resize(sample := sample_planes(encoder, config.size), (count, *sample.shape[1:]))
-            places = np.random.default_rng(config.seed).choice(len(games.moves), count)
-            return encode_positions(games, encoder, places, places % 8).planes
+    def planes(count: int) -> np.ndarray:
+        """Planes (count, P, n, n) of positions of the latest iteration, or of random games before the first."""
+        if games is None:
+            return np.resize(sample := sample_planes(encoder, config.size), (count, *sample.shape[1:]))
+        places = np.random.default_rng(config.seed).choice(len(games.moves), count)
+        return encode_positions(games, encoder, places, places % 8).planes
 
+    def origin() -> Origin:
         words = f"{run.step_count * config.games} games against itself; began as {start.identity}"
         return Origin(encoder, rules, words, planes, splits)
 
     with join_processes(config) as device, ThreadPoolExecutor(1, "matches") as beside:
         torch.backends.cudnn.benchmark = False  # an iteration's last rows have another shape each time
 
-        # Four nets: one learns, one is its opponent, and the average plays matches against the first. Batch norms stay
-        # in evaluation mode while their weights learn: with the means over dependent positions of few games, what
-        # learns would not be what played.
+        # Four nets: the learner, its opponent, and the average, which plays matches against the first. Batch norms stay
+        # in evaluation mode, so that the net that learns is the net that played.
         network, opponent, first = (load_network(start).eval() for _ in range(3))
         for net in (network, opponent, first):
             net.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in hints
@@ -199,8 +174,7 @@ def train(
         matches: Future[Rating] | None = None
 
         def rate(games: int, bots: Sequence[Player], step: int) -> Rating:
-            """Matches of the averaged net against the first net and bots, always with the same openings. A stopped run
-            plays that against the first net only."""
+            """Play matches of the averaged net against the first net and ``bots``, always with the same openings."""
             player, first = (PolicyBot(net) for net in rated)
             match = RatingMatch(rules, games, config.plies, (config.seed, 4, step))
             rating = Rating.of(step, start.manifest.name, match.play(player, first, slots=AT_ONCE))
@@ -212,8 +186,8 @@ def train(
             return rating
 
         def begin_matches(games: int, bots: Sequence[Player]) -> Future[Rating]:
-            """Begin the matches of the averaged net as it is now, once those before are over. A GPU goes on learning
-            beside them; on a processor they are played at once, so that a resumed run lacks none."""
+            """Begin matches of the current averaged net after the last ones are over. Beside a GPU they are played in a
+            thread; on a CPU at once, so that a resumed run lacks none."""
             if matches is not None:
                 matches.result()
             rated[0].refresh()
@@ -241,15 +215,16 @@ def train(
                 opponent.load_state_dict(read_tensors(pool / f"{met:06}.pt"))
                 learner_plays.refresh()
                 opponent_plays.refresh()
-                play = Play.of(config, rules, iteration)
-                chunk = make_chunk(play.on((learner_plays, opponent_plays), parallel), config.size)
+                played = play(config, rules, iteration, (learner_plays, opponent_plays), parallel)
+                chunk = make_chunk(played, config.size)
 
                 # Learn from the moves of the learner
                 games = searched_games(config.size, {**chunk, "sound": np.ones(config.games, np.bool_)}).games
                 every = in_order(games, encoder, np.arange(len(games.moves)), at_once, config.num_workers)
                 gained = advantages(games, forecast_results(run, every), config.gae_lambda)
                 random = np.random.default_rng([config.seed, 3, iteration])
-                learn(run, config, games, encoder, random.permutation(play.learner_moves(games)), gained, at_once)
+                places = random.permutation(learner_moves(games, np.array([game.given for game in played])))
+                learn(run, config, games, encoder, places, gained, at_once)
 
                 # Log and measure, then save: a run that is resumed lacks no figures and no match
                 black = np.sign(chunk["margins"]) / 2 + 0.5
@@ -268,7 +243,7 @@ def train(
                     if not run.stop_asked:
                         matches = begin_matches(config.eval_games, bots)
                     write_tensors(pool / f"{run.step_count:06}.pt", dict(network.state_dict()))
-                    run.save()  # which won't load who isn't in the pool any more
+                    run.save()  # before snapshots go that the previous state needs
                     for gone in set(members).difference(pool_of(run.step_count, config.pool_every)):
                         (pool / f"{gone:06}.pt").unlink(missing_ok=True)
                 run.save_when_due()

@@ -1,11 +1,9 @@
-"""A rollout policy: a linear softmax over patterns that imitates strong games, quick enough for playouts.
+"""A rollout policy: a linear softmax over patterns, fast enough for playouts, that imitates recorded games.
 
 AlphaGo's (Silver et al. 2016, "Mastering the game of Go with deep neural networks and tree search", Methods, "Rollout
-policy"), by stochastic gradient descent with a step for each weight (Duchi, Hazan and Singer 2011, "Adagrad"). What the
-features are, is in ``bots.search.rollouts``. A run takes minutes and isn't resumed.
+policy"), trained with Adagrad (Duchi, Hazan and Singer 2011). ``bots.search.rollouts`` has the features. A run takes
+minutes and isn't resumed.
 """
-
-from __future__ import annotations
 
 import time
 from collections.abc import Callable
@@ -35,11 +33,11 @@ TEST_POSITIONS = 200_000  # positions of the test, about, in whole games
 
 @kernel
 def learn(size, moves, starts, order, tied, learned, squares, batch, rate, shrink):  # type: ignore[no-untyped-def]
-    """Measure the policy on the games ``order`` names, position by position; with a ``rate`` over 0 learn from them.
+    """Measure the policy on the games ``order``, position by position; learn from them if ``rate`` is over 0.
 
-    The loss of a position is minus the log of the softmax of the moves' sums of weights; its gradient goes to every
-    weight of every move. ``learned`` (weights,) and ``squares`` (weights,), the sums of squared gradients, are changed.
-    Returns (positions, right ones, considered ones, sum of losses, that of uniform moves).
+    The loss is the cross entropy of the softmax of the moves' sums of weights. Changes ``learned`` (weights,) and
+    ``squares`` (weights,), the sums of squared gradients. Returns (positions, right ones, considered, summed losses,
+    summed losses of the uniform policy).
     """
     scratch = np.empty((4, 2 * CELLS), np.int64)
     candidates, counts = np.empty(CELLS, np.int64), np.empty(CELLS, np.int64)
@@ -139,11 +137,8 @@ def untrained() -> np.ndarray:
 
 
 def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
-    """Train, measure and save; the checkpoint's folder, ``results``/checkpoints/NAME.
-
-    Raises RecordError for records that can't be used and ConfigError for settings that can't be. Stopped before its end
-    it leaves no checkpoint, or the one that was there.
-    """
+    """Train, measure and save; the checkpoint's folder, ``results``/checkpoints/NAME. Changes nothing if stopped before
+    its end. Raises RecordError or ConfigError."""
     refuse_torchrun("arena train rollout learns in one process: start it without torchrun")
     split = read_split(config, results / "cache")
     games, random = split.train, np.random.default_rng(config.seed)

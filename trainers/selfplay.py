@@ -1,12 +1,9 @@
-"""Games that nets play to be learned from: many in lock step, moves by policies alone or by a search at each.
+"""Self-play: nets play many games in lock step, by their policies alone or by a search at each move.
 
-A share of the moves of a search gets all of its visits and is kept to learn from, the others get a few (playout cap
-randomization: Wu 2019, "Accelerating self-play learning in Go", section 3.1). Nothing is resigned or adjudicated. A
-game depends on its number, seed, opening and nets alone, not on the games beside it; but in torch on a GPU the last
-bits of an evaluation depend on the size of the batch.
+Full searches are stored as training targets, cheap ones are not (playout cap randomization: Wu 2019, "Accelerating
+self-play learning in Go", section 3.1). No game is resigned or adjudicated. A game depends on its number, seed, opening
+and nets alone; only in torch on a GPU do the last bits of an evaluation depend on the batch size.
 """
-
-from __future__ import annotations
 
 import math
 import os
@@ -17,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -31,90 +28,88 @@ from arena.match.openings import Opening
 from bots.search.puct import Leaves, PuctParams, expand_leaves
 from trainers.slots import GameSlots, SearchSlots, SelfPlayParams, copy_positions, play_policies, put_game, search_on
 
-CERTAIN = 127  # the ownership of a point that is surely the side to move's, as it is stored
-NOT_JUDGED = -128  # the same where the teacher told none
-RANDOM = -1  # who decides a move that is drawn uniformly; else the number of an evaluator
-NEVER = -1e4  # a logit of a move that is played only where there is no other, and no infinity to subtract
-PIECE = 64  # games that a thread moves on at a time, at most: as many as stay in the cache
+CERTAIN = 127  # stored ownership of a point that surely belongs to the side to move
+NOT_JUDGED = -128  # stored ownership if the teacher reports none
+RANDOM = -1  # the player of a move that is drawn uniformly; other players are numbers of evaluators
+NEVER = -1e4  # the logit of a move that is played only if there is no other; finite, for subtraction
+PIECE = 64  # most games that a thread advances at a time: as many as stay in the cache
 
 
 class SelfPlayNet(Protocol):
-    """A net; it may get other weights between two calls."""
+    """A net, whose weights may change between two calls."""
 
     encoder: Encoder
 
     def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Policy logits (B, n² + 1) and win rates (B,) of ``planes`` (B, P, n, n), float32; for the side to move."""
+        """Policy logits (B, n² + 1) and win rates (B,) of ``planes`` (B, P, n, n), float32, of the side to move."""
         ...
 
 
 class NewGame(NamedTuple):
-    """A game to be played."""
-
     number: int
     seed: int
     komi: float
     opening: Opening = ()
-    drawn: int = 0  # moves before this one are drawn from the policy of a search's net
+    drawn: int = 0  # moves before this one are drawn from the policy, even if the others are searched
 
 
 @dataclass(frozen=True, slots=True)
 class PlayedGame:
-    """A game that is over, and what full searches found."""
+    """A finished game, and the results of its full searches."""
 
     number: int
     moves: np.ndarray  # (moves,) uint16
     komi: float
     margin: float  # Black's, komi counted
-    is_sound: bool  # whether both sides passed; else the move limit cut it off
+    is_sound: bool  # ended by two passes, not by the move limit
     plies: np.ndarray  # (searches,) int64
     levels: np.ndarray  # (searches, size² + 1) uint16: shares of the moves, up to a factor
     win_rates: np.ndarray  # (searches,) float32, of the side to move
-    owners: np.ndarray | None = None  # (searches, size²) int8: whose each point is, the side to move's at CERTAIN
+    owners: np.ndarray | None = None  # (searches, size²) int8: predicted owners, CERTAIN for the side to move
     lines: np.ndarray | None = None
-    """(searches, LINE) int16: moves from the game to what was searched, then NO_MOVE. Of a game that wasn't judged yet,
-    (searches, most, LINE): the moves to some nodes of each tree."""
-    given: int = 0  # moves at its start that nobody chose
+    """(searches, LINE) int16: moves from the game's position to the searched one, then NO_MOVE; before a teacher judges
+    the game (searches, most, LINE): moves to some nodes of each tree."""
+    given: int = 0  # moves of the opening
 
 
 class Parallelism(NamedTuple):
-    """How an engine plays."""
+    """The games that an engine plays at once, and its threads."""
 
     slots: int  # games at once
     threads: int = 1
-    groups: int = 1  # of slots: with two, a net evaluates one in a thread of its own while the other is played
+    groups: int = 1  # with two groups of slots, a net evaluates one in its own thread while the other is played
 
     @classmethod
-    def of(cls, on_gpu: bool, slots: int, threads: int) -> list[Parallelism]:
-        """Engines with so many slots a thread: one a thread or, on a GPU, one with all of them, in two groups."""
+    def of(cls, on_gpu: bool, slots: int, threads: int) -> "list[Parallelism]":
+        """Engines with ``slots`` for each thread: one engine a thread; on a GPU a single one, with two groups."""
         return [cls(slots * threads, threads, 2)] if on_gpu else [cls(slots)] * threads
 
 
 def draw_seeds(count: int, *key: int) -> np.ndarray:
-    """Seeds of games, (count,) uint64, by a key of numbers."""
+    """Seeds of games from a key of numbers; (count,) uint64."""
     return np.random.default_rng(key).integers(0, 2**63, count, np.uint64)
 
 
 def take_each(numbers: deque[int]) -> Iterator[int]:
-    """The numbers, each taken from the left when it is asked for; several threads may share them."""
+    """Pop numbers from the left, one at a time. Thread-safe."""
     with suppress(IndexError):
         while True:
             yield numbers.popleft()
 
 
 Evaluations = Generator[tuple[int, np.ndarray], tuple[np.ndarray, np.ndarray], None]
-"""Yields the number of an evaluator and planes (B, P, n, n); is sent what ``SelfPlayNet.evaluate`` returns of them."""
+"""Yields the number of an evaluator and planes (B, P, n, n); receives the result of ``SelfPlayNet.evaluate``."""
 
 Result = TypeVar("Result")
 
 
 class SelfPlayGames:
-    """Games in slots. ``PolicyGames`` and ``SearchGames`` say how moves are decided."""
+    """Games in slots, whose moves ``PolicyGames`` or ``SearchGames`` decides."""
 
     def __init__(
         self, rules: Rules, nets: Sequence[SelfPlayNet], parallel: Parallelism, searched: int = 0, lines: int = 0
     ):
-        """``searched`` is size² + 1 where moves are searched, and ``lines`` how many are drawn from each tree."""
+        """For ``searched`` and ``lines`` see ``GameSlots.empty``."""
         self._rules, self._nets = rules, nets
         self._games = GameSlots.empty(parallel.slots, rules.move_limit, searched, lines)
         self._numbers, self._given = np.full(parallel.slots, -1), np.zeros(parallel.slots, np.int64)
@@ -123,8 +118,8 @@ class SelfPlayGames:
         self._over: list[PlayedGame] = []
 
     def play(self, new_games: Iterator[NewGame], goes_on: Callable[[], bool] = lambda: True) -> Iterator[PlayedGame]:
-        """Play all of ``new_games``; games as they end. Games under way are lost once it no longer ``goes_on``. To be
-        called once. Raises IllegalMove for an opening that can't be played."""
+        """Play ``new_games``, and yield games as they end. Games in progress are dropped once ``goes_on`` is false. May
+        be called once. Raises IllegalMove for an illegal opening."""
         groups = [self._play_group(slots, partial(self._fill, slots, new_games, goes_on)) for slots in self._groups]
         waiting: deque[tuple[Evaluations, Callable[[], Any]]] = deque((group, lambda: None) for group in groups)
         with self._pool, ThreadPoolExecutor(1, "nets") as beside:
@@ -138,7 +133,7 @@ class SelfPlayGames:
                 self._over.clear()
 
     def _fill(self, slots: np.ndarray, new_games: Iterator[NewGame], goes_on: Callable[[], bool]) -> bool:
-        """Begin games in the free ones of some slots; whether any is played on."""
+        """Begin games in free slots of ``slots``; return whether any game is in progress."""
         if not goes_on():
             return False
         games = self._games
@@ -148,7 +143,7 @@ class SelfPlayGames:
         return bool(games.playing[slots].any())
 
     def _finish(self, slots: np.ndarray) -> None:
-        """Note the games of these slots that are over."""
+        """Collect the finished games of ``slots``."""
         passing, games = self._rules.size**2, self._games
         for slot in slots[~games.playing[slots]].tolist():
             moves, komi = games.moves[slot, : games.lengths[slot]].copy(), float(games.komis[slot])
@@ -156,29 +151,28 @@ class SelfPlayGames:
             is_sound = moves[-2:].tolist() == [passing, passing]
             count = games.counts[slot]
             plies, levels, rates = (each[slot, :count].copy() for each in (games.plies, games.levels, games.win_rates))
-            game = PlayedGame(int(self._numbers[slot]), moves, komi, margin, is_sound, plies, levels, rates)
             lines = games.lines[slot, :count].copy() if games.lines.shape[2] else None
-            self._over.append(replace(game, lines=lines, given=int(self._given[slot])))
+            known = (int(self._numbers[slot]), moves, komi, margin, is_sound, plies, levels, rates)
+            self._over.append(PlayedGame(*known, lines=lines, given=int(self._given[slot])))
 
     def _in_parts(self, work: Callable[[slice], Result], count: int) -> list[Result]:
-        """What work returns for each piece of ``count`` slots; threads share the pieces, so there is one for each."""
+        """The results of ``work`` for pieces of ``count`` slots, which the threads share."""
         most = min(PIECE, max(2, -(-count // self._threads)))
         pieces = [slice(first, min(first + most, count)) for first in range(0, count, most)]
         return list((self._pool.map if self._threads > 1 else map)(work, pieces))
 
     def _play_group(self, slots: np.ndarray, fill: Callable[[], bool]) -> Evaluations:
-        """Play in some slots as long as ``fill``, which is called before each round of moves, says so."""
+        """Play in ``slots``; call ``fill`` before each round of moves, and end once it returns False."""
         raise NotImplementedError
 
 
 Seats = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""The player of a move: ``seats(numbers, plies)`` gives for each game's number and the number of moves played there,
-both (k,) int64, the number of an evaluator, or RANDOM; (k,) int64."""
+"""Takes the games' numbers and plies, (k,) int64 each; returns who plays the next moves, evaluators or RANDOM, (k,)."""
 
 
 class PolicyGames(SelfPlayGames):
-    """Games whose moves are drawn from policies. The next net evaluated is the net to move in the most games: so two
-    nets with a colour each fall out of step at once, and each evaluates all games at once, not half of them."""
+    """Games whose moves are drawn from policies. The net to move in most games is evaluated next: two nets with a
+    colour each fall out of step at once, and then each evaluates all games together, not half of them."""
 
     def __init__(self, rules: Rules, nets: Sequence[SelfPlayNet], seats: Seats, parallel: Parallelism):
         super().__init__(rules, nets, parallel)
@@ -212,7 +206,7 @@ class PolicyGames(SelfPlayGames):
 
 
 class SearchGames(SelfPlayGames):
-    """Games with a search by one net at each move, PUCT or Gumbel's."""
+    """Games with a search at each move, PUCT or Gumbel, by one net."""
 
     def __init__(
         self,
@@ -224,7 +218,7 @@ class SearchGames(SelfPlayGames):
         most: int = 2**31,
         lines: int = 0,
     ):
-        """A tree has at most ``most`` nodes, and ``lines`` are drawn from that of a full search."""
+        """``most`` is the largest number of nodes of a tree."""
         moves, self._at_once = rules.size**2 + 1, params.virtual_loss_batch
         super().__init__(rules, [net], parallel, moves, lines)
         self._encoder, self._params = net.encoder, (params, puct)
@@ -263,23 +257,21 @@ class SearchGames(SelfPlayGames):
                 list((self._pool.map if self._threads > 1 else map)(expand, leaves, parts))
 
 
-# --- Beside a net that learns ---
-
 PlayGames = Callable[[Callable[[], bool]], Iterator[PlayedGame]]
-"""Plays while a condition holds, and yields games as they end."""
+"""Plays while a condition holds; yields games as they end."""
 
 
 class Players:
-    """Engines that play in threads as long as the context lasts, or until all of them have ended."""
+    """Engines that play in threads until the context ends, or all have ended."""
 
     def __init__(self, engines: Sequence[PlayGames], nice: int = 0):
-        """``nice`` is the nice increment of the threads, on Linux."""
+        """``nice``: the nice increment of the threads (Linux only)."""
         self._engines, self._nice, self._is_over = engines, nice, False
         self._pool = ThreadPoolExecutor(len(engines), "players")
-        self._games: deque[PlayedGame] = deque()  # which threads add to without a lock
+        self._games: deque[PlayedGame] = deque()  # appends are atomic
         self._working: list[Future[None]] = []
 
-    def __enter__(self) -> Players:
+    def __enter__(self) -> "Players":
         self._working = [self._pool.submit(self._play, engine) for engine in self._engines]
         return self
 
@@ -295,14 +287,14 @@ class Players:
 
     @property
     def are_done(self) -> bool:
-        """Whether every engine has ended. Raises what one raised."""
+        """Whether every engine has ended. Raises an engine's error."""
         return all([working.done() and working.result() is None for working in self._working])
 
     def take(
         self, rows: float = math.inf, goes_on: Callable[[], bool] = lambda: True, seconds: float = math.inf
     ) -> list[PlayedGame]:
-        """Finished games that weren't taken yet, once they have ``rows`` rows, all have been played, some ``seconds``
-        are over, or it no longer ``goes_on``. Raises what an engine raised."""
+        """Wait until new games have ``rows`` rows, all are played, ``seconds`` are over, or ``goes_on`` is false; then
+        return the new games. Raises an engine's error."""
         until = time.monotonic() + seconds
         while goes_on() and time.monotonic() < until:
             if self.are_done or sum(len(game.plies) for game in list(self._games)) >= rows:
@@ -311,5 +303,5 @@ class Players:
         return self.rest()
 
     def rest(self) -> list[PlayedGame]:
-        """Finished games that weren't taken yet."""
+        """Finished games that weren't returned yet."""
         return [self._games.popleft() for _ in range(len(self._games))]

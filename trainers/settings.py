@@ -1,7 +1,4 @@
-"""The settings of the trainers: a sentence on each, its default and range, presets, files of settings.
-
-Imports neither torch nor Numba, so that the command line can explain a trainer without loading it.
-"""
+"""The settings of the trainers, their presets, and files of settings. Imports neither torch nor Numba."""
 
 from __future__ import annotations
 
@@ -17,24 +14,20 @@ from arena import ConfigError
 from arena.contract.settings import format_value, read_object, read_value, setting, suggest
 from arena.files import write
 
-SETTINGS_FILE, STATE_FILE, METRICS_FILE = "settings.json", "state.pt", "metrics.jsonl"
-"""All settings of a run, what it is resumed from, and its log."""
-
-RATES = {"muon": 0.04, "adamw": 0.005, "sgd": 0.1}  # at which the optimizers are alike
-
+SETTINGS_FILE, STATE_FILE, METRICS_FILE = "settings.json", "state.pt", "metrics.jsonl"  # in the folder of a run
+RATES = {"muon": 0.04, "adamw": 0.005, "sgd": 0.1}  # equivalent learning rates
 ENDS = ("max_rows", "max_minutes", "max_iterations", "max_games")  # settings that end a run
 
 ADJUSTABLE = frozenset(
     "max_rows max_minutes max_iterations max_games data save_minutes snapshot_minutes validate_every eval_opponents "
     "eval_games parallel_games threads num_workers device compile".split()
 )
-"""Settings that a resumed run may change: where it runs, its end and its reports, not what a step learns."""
+"""Settings that a resumed run may change; all others affect what a step learns."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """A Ray cluster that plays games of ``zero``, on at most ``workers`` cores (0: all). ``on_news`` gets lines about
-    its nodes."""
+    """A Ray cluster for the games of ``zero``: ``workers`` cores (0: all); ``on_news`` gets lines about its nodes."""
 
     address: str
     workers: int = 0
@@ -47,13 +40,13 @@ def inherit(kind: type[Settings], name: str, default: Any) -> Any:
 
 
 def require_name(name: str) -> None:
-    """Raise ConfigError for what can't name a checkpoint and its folder."""
+    """Raise ConfigError for an invalid name of a checkpoint."""
     if not re.fullmatch(r"\w[\w.+-]{0,99}", name):
         raise ConfigError(f"'{name[:99]}' can't name a checkpoint; use letters, digits, '-', '_', '.' and '+'")
 
 
 def is_first() -> bool:
-    """Whether this process is the one that reports and saves: alone, or the first of those that torchrun started."""
+    """Whether this process reports and saves: it is alone, or the first of torchrun's."""
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -69,15 +62,14 @@ class Settings:
 
     @property
     def trainer(self) -> str:
-        """The name of the trainer that these settings are of."""
         return type(self).__name__.lower()
 
     def ends(self) -> list[str]:
-        """The names of the settings that can end a run."""
+        """The settings that can end a run."""
         return [item.name for item in fields(self) if item.name in ENDS]
 
     def limits(self) -> dict[str, float]:
-        """What ends a run, by the names of its settings; those that aren't given have no limit."""
+        """The limits that are given, by their settings."""
         return {name: limit for name in self.ends() if (limit := getattr(self, name))}
 
 
@@ -302,7 +294,7 @@ PRESETS: dict[str, dict[str, Settings]] = {
 
 
 def choose_preset(trainer: str, name: str) -> Settings:
-    """The settings of this name. Raises ConfigError."""
+    """The settings of a preset. Raises ConfigError."""
     presets = PRESETS[trainer]
     if name not in presets:
         raise ConfigError(f"unknown preset '{name}'; there are {', '.join(presets)}")
@@ -315,10 +307,10 @@ Chosen = TypeVar("Chosen", bound=Settings)
 
 
 def change(settings: Chosen, given: Mapping[str, Any], where: str) -> Chosen:
-    """``settings`` with other values for some, from TOML or from text, where commas part a list.
+    """``settings`` with values from TOML or from text, where commas separate the items of a list.
 
-    Where only one end of the run is given, the other one no longer counts; where only an optimizer is, the learning
-    rate changes as in ``RATES``. Raises ConfigError, which begins with ``where``, for unknown names and wrong values.
+    A given end of the run removes the other ends; an optimizer without a learning rate scales it by ``RATES``. Raises
+    ConfigError, beginning with ``where``, for unknown names and wrong values.
     """
     known = {item.name: item for item in fields(settings)}
     values: dict[str, Any] = {}
@@ -338,7 +330,7 @@ def change(settings: Chosen, given: Mapping[str, Any], where: str) -> Chosen:
 
 
 def listing(settings: Settings) -> Iterator[str]:
-    """All settings as lines of TOML, each with its sentence and range; what has no value stands in a comment."""
+    """All settings as lines of TOML with their help and range; a setting without value is commented out."""
     for item in fields(settings):
         value = getattr(settings, item.name)
         low, high, choices = (item.metadata[key] for key in ("low", "high", "choices"))
@@ -351,18 +343,18 @@ def listing(settings: Settings) -> Iterator[str]:
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """The settings in a TOML file, or those that a run left as JSON; still to be checked. Raises ConfigError."""
+    """The unchecked settings in a TOML file, or in the JSON of a run. Raises ConfigError."""
     return read_object(path, error=ConfigError, hint="give a TOML file of settings")
 
 
 def settings_of_a_step(settings: Settings) -> dict[str, Any]:
-    """The settings that a resumed run must have as it had them, with values as a saved state has them."""
+    """The settings that a resumed run may not change, with values as in a saved state."""
     found = {name: value for name, value in asdict(settings).items() if name not in ADJUSTABLE}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 
 def portable_settings(settings: Settings) -> dict[str, Any]:
-    """All settings for a manifest; of paths the names alone, as where they lie is nobody else's business."""
+    """All settings for a manifest; paths are cut to their names, for privacy."""
     found = asdict(settings)
     for name in {"data", "earlier", "average", "records"} & found.keys():
         found[name] = [Path(path).name for path in found[name]]
@@ -372,5 +364,5 @@ def portable_settings(settings: Settings) -> dict[str, Any]:
 
 
 def write_file(settings: Settings, folder: Path) -> None:
-    """Keep the settings of a run beside its state."""
+    """Write the settings of a run beside its state."""
     write(folder / SETTINGS_FILE, json.dumps(asdict(settings), indent=2) + "\n", error=ConfigError)

@@ -1,13 +1,12 @@
-"""Supervised learning: a net that imitates strong games and predicts how they end.
+"""Supervised learning: a net learns the moves and the outcomes of recorded games.
 
 Learns the next move (cross entropy, as AlphaGo's SL policy: Silver et al. 2016, "Mastering the game of Go with deep
-neural networks and tree search", Methods) and from the same rows, where the record has them and the net has a head for
-them, the result, the owner of each point and the score (Wu 2019, "Accelerating self-play learning in Go", section 4.2).
+neural networks and tree search", Methods) and, if the record and the net have them, the result, the owner of each point
+and the score (Wu 2019, "Accelerating self-play learning in Go", section 4.2).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from torch import Tensor
@@ -24,11 +23,10 @@ from trainers.train import Origin, Progress, Run, check
 
 
 def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
-    """Train, or go on where a run of this name stopped, and return the checkpoint's folder.
+    """Train or resume a run; returns the checkpoint's folder.
 
-    Files go under ``results``: cache/, training/NAME/ and checkpoints/NAME/. Stopped by SIGINT, SIGTERM or SIGHUP it
-    saves its state and a checkpoint without the test figures, and returns as always. Raises ConfigError, RecordError
-    or CheckpointError for settings, records or a saved state that can't be used.
+    Writes cache/, training/NAME/ and checkpoints/NAME/ under ``results``. Stopped by SIGINT, SIGTERM or SIGHUP it saves
+    its state and a checkpoint without test figures. Raises ConfigError, RecordError or CheckpointError.
     """
     check(config, ("policy",), results)
     encoder, network = encoder_of(config, results), build(config, results)
@@ -38,9 +36,7 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     origin = Origin(encoder, rules, split.source, split.planes(encoder, config.seed), split.rules)
 
     with join_processes(config) as device, Run(network.to(device).train(), config, results) as run:
-
-        def measure(part: str) -> dict[str, float]:
-            return metrics.of_records(run.averaged, encoder, split, part, config.seed)
+        measure = partial(metrics.of_records, run.averaged, encoder, split, seed=config.seed)
 
         def loss_of(planes: Tensor, target: Target) -> tuple[Tensor, Mapping[str, Tensor]]:
             losses = loss(run.forward(planes), target)

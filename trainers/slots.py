@@ -1,15 +1,11 @@
-"""Games in slots, each with a search tree where one is wanted: kernels over ranges of slots, which release the GIL.
+"""Kernels that play and search many games at once, one a slot, by CGOS rules; they release the GIL.
 
-Games are played by CGOS rules: area scoring, positional superko, no suicide; ``limit`` is the most moves.
-
-Kernels that are inlined into others stay in this file: Numba looks for changes in a kernel's own file only.
+Inlined kernels stay in the file of their callers: Numba's cache looks for changes in a kernel's own file only.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -37,60 +33,54 @@ from trainers.games import Games
 
 SUPERKO, SUICIDE = True, False
 
-LINE = 12  # the most moves of a line
-
-DRAWN, CHEAP, FULL = range(3)
-"""How a move of a search is decided: drawn from the net's policy, by few visits, or by all of them."""
-
-LEVELS = 65535  # shares of visits are stored in this many steps
-LEVELS_OF_BEST = 255  # an improved policy is stored in this many steps of its largest share
-
+LINE = 12  # most moves of a line
+DRAWN, CHEAP, FULL = range(3)  # a move is drawn from the policy, or decided by a cheap or a full search
+LEVELS = 65535  # steps in which shares of visits are stored
+LEVELS_OF_BEST = 255  # steps in which an improved policy is stored, relative to its largest share
 GUMBEL_SCALE = 1.0
 
 DECIDED_MARGIN, DECIDED_TURNS, DECIDED_FULL_SEARCH_FACTOR = 0.05, 5, 0.25
-"""A game is as good as decided after so many turns in a row with a win rate this close to 0 or 1; then this is a factor
-on ``full_search_prob``."""
+"""After DECIDED_TURNS turns in a row with a win rate within DECIDED_MARGIN of 0 or 1 a game counts as decided, and
+``full_search_prob`` is multiplied by the factor."""
 
 _SHARE = 2.0**-53
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _S11 = np.uint64(11)
-_ASIDE, _LINES = np.uint64(1), np.uint64(2)  # tell the draws for a move, and of lines, from those of its search
+_ASIDE, _LINES = np.uint64(1), np.uint64(2)  # added to a move's seed: random numbers apart from those of its search
 
 
 class SelfPlayParams(NamedTuple):
-    """How games are searched, as kernels take it."""
-
-    visits: int  # of a full search, the root's own included
+    visits: int  # of a full search, including the root's own
     cheap_search_visits: int
     full_search_prob: float
-    temperature: float = 0.0  # PUCT: moves are drawn from visits ^ (1 / temperature)
-    temperature_moves: int = 0  # ... before this move; later the most visited is played
+    temperature: float = 0.0  # PUCT: moves before ``temperature_moves`` are drawn from visits ^ (1 / temperature)
+    temperature_moves: int = 0  # later the most visited move is played
     virtual_loss_batch: int = 1  # leaves of one tree in a batch
-    reuse: bool = False
-    first_pass: int = 0  # nobody passes before this move
+    reuse: bool = False  # keep the subtree of the move that is played
+    first_pass: int = 0  # passing is forbidden before this move
 
 
 class GameSlots(NamedTuple):
-    """Games in progress, one a slot, and what full searches of their moves found."""
+    """Games in progress, one a slot, with at most ``limit`` moves, and the results of their full searches."""
 
-    playing: np.ndarray  # (slots,) bool: whether there is a game that isn't over
-    is_new: np.ndarray  # (slots,) bool: whether no move of it was searched yet
+    playing: np.ndarray  # (slots,) bool: the slot has an unfinished game
+    is_new: np.ndarray  # (slots,) bool: no move of the game was searched yet
     boards: np.ndarray  # (slots,) BOARD
-    hashes: np.ndarray  # (slots, limit + 1 or more) uint64: of all positions so far; a search writes behind them
+    hashes: np.ndarray  # (slots, limit + MAX_DEPTH + 2) uint64: of all positions so far, then scratch for a search
     moves: np.ndarray  # (slots, limit) uint16
-    lengths: np.ndarray  # (slots,) int64: moves played; Black is to move when it's even
+    lengths: np.ndarray  # (slots,) int64: moves played; Black is to move if even
     seeds: np.ndarray  # (slots,) uint64
     komis: np.ndarray  # (slots,) float64
-    drawn: np.ndarray  # (slots,) int64: a search draws moves before this one from the policy
-    counts: np.ndarray  # (slots,) int64: of what was found
+    drawn: np.ndarray  # (slots,) int64: earlier moves are drawn from the policy
+    counts: np.ndarray  # (slots,) int64: full searches so far; the arrays below have one entry for each
     plies: np.ndarray  # (slots, limit) int64
     levels: np.ndarray  # (slots, limit, size² + 1) uint16: visits, or the improved policy, up to a factor
     win_rates: np.ndarray  # (slots, limit) float32: of the side to move
-    lines: np.ndarray  # (slots, limit, most, LINE) int16: moves to nodes of the trees of full searches, then NO_MOVE
+    lines: np.ndarray  # (slots, limit, most, LINE) int16: moves from the root to some nodes, then NO_MOVE
 
     @classmethod
-    def empty(cls, slots: int, limit: int, searched: int = 0, lines: int = 0) -> GameSlots:
-        """``searched`` is size² + 1 where moves are searched, and ``lines`` how many are drawn from each tree."""
+    def empty(cls, slots: int, limit: int, searched: int = 0, lines: int = 0) -> Self:
+        """``searched`` is size² + 1 if moves are searched, else 0; ``lines`` is the number drawn from each tree."""
         game: Any = ((np.bool_,), (np.bool_,), (BOARD,), (np.uint64, limit + MAX_DEPTH + 2), (np.uint16, limit))
         more: Any = ((np.int64,), (np.uint64,), (np.float64,), (np.int64,))
         found: Any = ((np.int64,), (np.int64, limit), (np.uint16, limit, searched), (np.float32, limit))
@@ -99,18 +89,18 @@ class GameSlots(NamedTuple):
 
 
 class SearchSlots(NamedTuple):
-    """The tree of each slot, and how its present move is decided."""
+    """The search tree of each slot."""
 
     nodes: Nodes
     roots: np.ndarray  # (slots,) ROOT
-    owners: np.ndarray  # (slots, CELLS) int32: where rollouts note whose each point was
-    kinds: np.ndarray  # (slots,) int64: DRAWN, CHEAP or FULL
-    shares: np.ndarray  # (slots,) float64 in [0, 1): where the draw of the present move falls
-    decided: np.ndarray  # (slots,) int64: turns in a row in which the game was as good as decided
-    is_over: np.ndarray  # (slots,) bool: whether the search of the present move found no leaf any more
+    owners: np.ndarray  # (slots, CELLS) int32: sums over rollouts of the owners of points
+    kinds: np.ndarray  # (slots,) int64: DRAWN, CHEAP or FULL, of the current move
+    shares: np.ndarray  # (slots,) float64 in [0, 1): the random number that draws the current move
+    decided: np.ndarray  # (slots,) int64: turns in a row with a win rate near 0 or 1
+    is_over: np.ndarray  # (slots,) bool: the search of the current move found no more leaves
 
     @classmethod
-    def empty(cls, slots: int, capacity: int) -> SearchSlots:
+    def empty(cls, slots: int, capacity: int) -> Self:
         kinds: Any = ((ROOT,), (np.int32, CELLS), (np.int64,), (np.float64,), (np.int64,), (np.bool_,))
         return cls(Nodes.empty(slots, capacity), *(np.zeros((slots, *shape), kind) for kind, *shape in kinds))
 
@@ -119,7 +109,7 @@ class SearchSlots(NamedTuple):
 
 
 def put_game(games: GameSlots, slot: int, size: int, komi: float, seed: int = 0, opening: Sequence[int] = ()) -> None:
-    """Begin a game in a slot. Raises IllegalMove for an opening that can't be played, or that ends the game."""
+    """Begin a game in a slot. Raises IllegalMove for an opening that is illegal or ends the game."""
     kernels.clear(games.boards[slot], size)
     hashes = games.hashes[slot]
     hashes[0] = games.boards["hash"][slot]
@@ -137,14 +127,14 @@ def put_game(games: GameSlots, slot: int, size: int, komi: float, seed: int = 0,
 
 @inlined
 def _write_earlier(games, slot, earlier):
-    """Write the positions of a slot one and two moves ago to ``earlier`` (2,) BOARD; fewer at the start."""
+    """Write the positions of a slot one and two moves ago to ``earlier`` (2,) BOARD."""
     kernels.clear(earlier[0], np.int64(games.boards[slot].side))
     play_earlier(earlier, games.moves[slot, : games.lengths[slot]], 1, games.hashes[slot, :0])
 
 
 @kernel
 def copy_positions(games, which, positions):
-    """Copy the positions of the slots ``which`` to where encoders take them from."""
+    """Copy the positions of the slots ``which`` to ``positions``, a ``planes.Positions``."""
     for i in range(which.shape[0]):
         slot = which[i]
         length = games.lengths[slot]
@@ -162,7 +152,7 @@ def copy_positions(games, which, positions):
 
 @inlined
 def play_move(games, slot, move):
-    """Play a move that is allowed; the game is over by two passes or at the limit."""
+    """Play a legal move; two passes or the limit end the game."""
     board, moves = games.boards[slot], games.moves[slot]
     length = games.lengths[slot]
     passing = np.int64(board.side) * np.int64(board.side)
@@ -183,7 +173,7 @@ def play_move(games, slot, move):
 
 @inlined
 def write_sensible(games, slot, mask):
-    """Write to ``mask`` what ``Game.sensible_moves`` is in a slot."""
+    """Write ``Game.sensible_moves`` of a slot to ``mask`` (size² + 1,)."""
     colour, count = 1 + games.lengths[slot] % 2, games.lengths[slot] + 1
     legal_mask(games.boards, slot, colour, games.hashes[slot], count, SUPERKO, SUICIDE, False, mask)
     margin = area_score(games.boards[slot]) - games.komis[slot]
@@ -193,8 +183,8 @@ def write_sensible(games, slot, mask):
 
 @kernel
 def draw_move(weights, temperature, share):
-    """The move at which the summed ``weights`` (moves,) ^ (1 / ``temperature``) pass ``share`` in [0, 1) of their sum;
-    at temperature 0 the heaviest, of equals the first."""
+    """Draw a move from ``weights`` (moves,) ^ (1 / ``temperature``) by the random number ``share`` in [0, 1). At
+    temperature 0 it is the first of those with the largest weight."""
     best = np.argmax(weights)
     if temperature == 0:
         return best
@@ -225,33 +215,27 @@ def play_policies(games, which, logits):
 
 
 def all_sensible(games: Games) -> np.ndarray:
-    """What could sensibly be played in place of each move of some games, (all moves, size² + 1) bool."""
+    """``Game.sensible_moves`` before each move of some games; (all moves, size² + 1) bool."""
     masks = np.empty((len(games.moves), games.size**2 + 1), np.bool_)
-    one = GameSlots.empty(1, int(games.lengths.max(initial=0)))
-    for komi, (begin, end) in zip(games.komis.tolist(), pairwise(games.starts), strict=True):
-        put_game(one, 0, games.size, komi)
-        _write_masks(one, games.moves[begin:end], masks[begin:])
+    room = GameSlots.empty(1, int(games.lengths.max(initial=0)))
+    mark_sensible(room, games.size, games.moves, games.starts, games.komis, masks, True)
     return masks
 
 
 @kernel
-def sensible_at_ends(games, size, moves, starts, komis, masks):
-    """Write what ``Game.sensible_moves`` is where each game of a list ends, see ``planes.encode_rows``, to ``masks``
-    (games, size² + 1) bool. ``games`` has room for one."""
+def mark_sensible(room, size, moves, starts, komis, masks, everywhere):
+    """Write ``Game.sensible_moves`` to ``masks`` for a list of games (see ``planes.encode_rows``): before every move,
+    (all moves, size² + 1), or else at the end of each game, (games, size² + 1). ``room`` has one slot."""
     for i in range(komis.shape[0]):
-        kernels.clear(games.boards[0], size)
-        games.hashes[0, 0] = games.boards[0].hash
-        games.lengths[0], games.komis[0] = 0, komis[i]
+        kernels.clear(room.boards[0], size)
+        room.hashes[0, 0] = room.boards[0].hash
+        room.lengths[0], room.komis[0] = 0, komis[i]
         for place in range(starts[i], starts[i + 1]):
-            play_move(games, 0, np.int64(moves[place]))
-        write_sensible(games, 0, masks[i])
-
-
-@kernel
-def _write_masks(games, moves, masks):
-    for ply in range(moves.shape[0]):
-        write_sensible(games, 0, masks[ply])
-        play_move(games, 0, np.int64(moves[ply]))
+            if everywhere:
+                write_sensible(room, 0, masks[place])
+            play_move(room, 0, np.int64(moves[place]))
+        if not everywhere:
+            write_sensible(room, 0, masks[i])
 
 
 # --- Moves of a search ---
@@ -267,20 +251,8 @@ def move_seed(games, slot):
 
 
 @inlined
-def place_root(games, searches, slot, recent):
-    """Let the root of a tree be the present position of its game; ``recent`` (HISTORY,) int64 is scratch."""
-    board, moves, length = games.boards[slot], games.moves[slot], games.lengths[slot]
-    for age in range(HISTORY):
-        recent[age] = np.int64(moves[length - 1 - age]) if age < length else NO_MOVE
-    passes = 1 if recent[0] == np.int64(board.side) * np.int64(board.side) else 0
-    last = np.int64(point_of(board, recent[0])) if length > 0 and not passes else 0
-    seed, komi = move_seed(games, slot), games.komis[slot]
-    set_root(searches.roots, slot, 1 + length % 2, passes, last, CGOS_RULES, length + 1, komi, seed, recent)
-
-
-@inlined
 def follow(searches, slot, point, keep):
-    """Let the child that plays ``point`` be the root, with what is below it if ``keep``; else forget the tree."""
+    """Make the child that plays ``point`` the root. Its subtree stays if ``keep``; else the tree is cleared."""
     nodes, roots = searches.nodes, searches.roots
     kept = np.empty(np.int64(roots[slot].used), np.int32)
     used = kept_nodes(nodes, slot, point, kept) if keep else 0
@@ -300,7 +272,7 @@ def follow(searches, slot, point, keep):
 
 @kernel
 def chances(seed):
-    """Two random numbers in [0, 1) for a move, by its seed; they differ from those of its search."""
+    """Two random numbers in [0, 1) from a move's seed, apart from those of its search."""
     state = next_random(seeded(np.uint64(seed) + _ASIDE))
     first = np.float64(state >> _S11) * _SHARE
     return first, np.float64(next_random(state) >> _S11) * _SHARE
@@ -308,7 +280,7 @@ def chances(seed):
 
 @kernel
 def to_levels(weights, levels):
-    """Write the shares of ``weights`` (moves,) in ``LEVELS`` steps into ``levels`` (moves,) uint16, rounded."""
+    """Write the shares of ``weights`` (moves,) to ``levels`` (moves,) uint16 in ``LEVELS`` steps."""
     total = weights.sum()
     for move in range(weights.shape[0]):
         levels[move] = np.uint16(np.rint(weights[move] / total * LEVELS))
@@ -322,7 +294,7 @@ def _move_of_child(board, nodes, slot, child, passing):
 
 @inlined
 def _child_weights(games, searches, slot, by_priors, weights):
-    """Write the visits of the root's children, or their priors, into ``weights`` (size² + 1,) float64, by moves."""
+    """Write the visits of the root's children, or their priors, to ``weights`` (size² + 1,) float64."""
     nodes, board = searches.nodes, games.boards[slot]
     passing = weights.shape[0] - 1
     weights[:] = 0
@@ -337,22 +309,27 @@ def _child_weights(games, searches, slot, by_priors, weights):
 
 @inlined
 def _begin_move(games, searches, slots, params, puct, recent):
-    """Draw how the present move of a slot, which ``slots`` (1,) names, is decided, and begin its search."""
+    """Draw the kind of the current move of a slot, the one in ``slots`` (1,), and begin its search. ``recent``
+    (HISTORY,) int64 is scratch."""
     slot = slots[0]
-    root = searches.roots[slot]
+    board, moves, length, root = games.boards[slot], games.moves[slot], games.lengths[slot], searches.roots[slot]
     searches.is_over[slot] = False
     if games.is_new[slot]:
         games.is_new[slot] = False
         searches.decided[slot] = 0
         clear_tree(searches.nodes, searches.roots, slot)
-    place_root(games, searches, slot, recent)
+    for age in range(HISTORY):
+        recent[age] = np.int64(moves[length - 1 - age]) if age < length else NO_MOVE
+    passes = 1 if recent[0] == np.int64(board.side) * np.int64(board.side) else 0
+    last = np.int64(point_of(board, recent[0])) if length > 0 and not passes else 0
+    seed, komi = move_seed(games, slot), games.komis[slot]
+    set_root(searches.roots, slot, 1 + length % 2, passes, last, CGOS_RULES, length + 1, komi, seed, recent)
     prune_pass_alive(games.boards, searches.roots, searches.nodes, slots)
-    chance, share = chances(move_seed(games, slot))
-    searches.shares[slot] = share
+    chance, searches.shares[slot] = chances(seed)
     often = params.full_search_prob
     if searches.decided[slot] >= DECIDED_TURNS:
         often *= DECIDED_FULL_SEARCH_FACTOR
-    if games.lengths[slot] < games.drawn[slot]:
+    if length < games.drawn[slot]:
         searches.kinds[slot], root.budget = DRAWN, 1
     elif chance < often:
         searches.kinds[slot], root.budget = FULL, params.visits
@@ -365,8 +342,7 @@ def _begin_move(games, searches, slots, params, puct, recent):
 
 @inlined
 def _draw_lines(games, searches, slot, lines):
-    """Write the moves to nodes below the root into ``lines`` (most, LINE): nodes that were expanded, drawn evenly. They
-    are the positions that the net was asked about."""
+    """Write the moves to randomly drawn expanded nodes below the root to ``lines`` (most, LINE)."""
     nodes, board, passing = searches.nodes, games.boards[slot], games.levels.shape[2] - 1
     used, count = np.int64(searches.roots[slot].used), 0
     parents, expanded = np.full(used, -1, np.int64), np.empty(used, np.int64)
@@ -396,7 +372,7 @@ def _draw_lines(games, searches, slot, lines):
 
 @inlined
 def _decide(games, searches, slot, params, puct, weights):
-    """Note what the search of a slot found where it was a full one, and play a move."""
+    """Play a move of a slot whose search is over, and store the results of a full search."""
     nodes, board, length, kind = searches.nodes, games.boards[slot], games.lengths[slot], searches.kinds[slot]
     win_rate = np.float32(1) - nodes.value[slot, 0]  # a node's value is seen by whoever moved to it
     searches.decided[slot] = searches.decided[slot] + 1 if min(win_rate, 1 - win_rate) < DECIDED_MARGIN else 0
@@ -432,8 +408,8 @@ def _decide(games, searches, slot, params, puct, weights):
 
 @kernel
 def search_on(games, searches, slots, params, puct, leaves):
-    """Walk down the trees of ``slots`` to ``leaves`` that need the net; first, where a search is over, its move is
-    played and the next one begins. Returns the number of leaves. Any slot may have none."""
+    """Play the moves of finished searches in ``slots``, and begin the next; then collect ``leaves`` for the net to
+    evaluate. Returns their number; a slot may have none."""
     nodes, roots = searches.nodes, searches.roots
     recent, weights = np.empty(HISTORY, np.int64), np.empty(games.levels.shape[2])
     for i in range(slots.shape[0]):
@@ -444,7 +420,7 @@ def search_on(games, searches, slots, params, puct, leaves):
                 if leaves.positions.earlier.shape[0]:
                     _write_earlier(games, slot, roots[slot].earlier)
             first, children = np.int64(nodes.first[slot, 0]), np.int64(nodes.children[slot, 0])
-            visits, only = nodes.visits[slot, 0], puct.gumbel and first >= 0 and children == 1  # which needs no search
+            visits, only = nodes.visits[slot, 0], puct.gumbel and first >= 0 and children == 1
             if visits == 1 and children > 1 and games.lengths[slot] < params.first_pass:
                 for child in range(first, first + children):
                     if nodes.point[slot, child] == 0:

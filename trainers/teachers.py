@@ -1,17 +1,16 @@
 """Teachers of ``distill``: nets, searches and engines in analysis mode, which evaluate positions of games."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from threading import Lock
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -25,148 +24,106 @@ from bots import gtp, policy
 from bots.gtp import Engine, katago_rules, quoted, read_command
 from bots.nets.checkpoint import Checkpoint, Precision, find
 from bots.nets.inference import Evaluator
+from trainers import slots
 from trainers.selfplay import CERTAIN, NOT_JUDGED, PlayedGame
-from trainers.slots import (
-    DECIDED_FULL_SEARCH_FACTOR,
-    DECIDED_MARGIN,
-    DECIDED_TURNS,
-    LEVELS,
-    LINE,
-    GameSlots,
-    sensible_at_ends,
-)
 
-AT_ONCE = 64  # positions that a teacher judges at once on a processor, about: whole games
-AT_ONCE_ON_GPU = 16_384
+AT_ONCE, AT_ONCE_ON_GPU = 64, 16_384  # positions that a teacher judges at once, about: whole games
 MOST_MOVES = 10_000
-SEARCHED_AT_ONCE = 32  # boards that a search has at once
+SEARCHED_AT_ONCE = 32  # boards that are searched at once
 
 Judged = tuple[np.ndarray, np.ndarray, np.ndarray | None]
-"""Of some positions, for the side to move: shares of the moves (B, size² + 1), whose sum is 1; win rates (B,), NaN for
-none; ownership (B, size²) in [-1, 1], NaN for none, or None."""
+"""For the side to move: shares of the moves (B, size² + 1), which sum to 1; win rates (B,), NaN if unknown; ownership
+(B, size²) in [-1, 1], NaN if unknown, or None."""
 
 
-class Teacher(Protocol):
-    """Judges positions of one size. Two threads may call it."""
+class Teacher(NamedTuple):
+    """Judges positions of one size. Thread-safe."""
 
     at_once: int  # positions that are best judged together, about
-
-    def judge(self, moves: Sequence[np.ndarray], komi: float) -> Judged:
-        """Judge the positions after these moves, each (moves,) uint16, from the empty board. Raises BotFault for a
-        fault of an engine."""
-
-    def close(self) -> None:
-        """Release what it holds."""
+    judge: Callable[[Sequence[np.ndarray], float], Judged]
+    """Judges the positions after some moves, each (moves,) uint16, with a komi. Raises BotFault if an engine fails."""
+    close: Callable[[], None] = lambda: None
 
 
 def build_teacher(player: Player, rules: Rules, threads: int) -> Teacher:
-    """The teacher that a player is. Raises CheckpointError for a net that can't be loaded."""
+    """The teacher of a player's settings. Raises CheckpointError for a net that can't be loaded."""
     config = player.config
     if isinstance(config, policy.Config):
-        return NetTeacher(Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision), rules, threads)
+        net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision)
+        at_once = AT_ONCE_ON_GPU if net.precision is Precision.BF16 else AT_ONCE
+        return Teacher(at_once, partial(judge_by_net, net, Lock(), rules.size, threads))
     bot: Any = Analyst(config) if isinstance(config, gtp.Config) else player.build()
-    return SearchTeacher(bot, player.limits.simulations, rules)
+    limits = Limits(simulations=player.limits.simulations)
+    return Teacher(AT_ONCE, partial(judge_by_search, bot, limits, rules), bot.close)
 
 
-class NetTeacher:
-    """A net without search."""
+def judge_by_net(
+    net: Evaluator, evaluating: Lock, size: int, threads: int, moves: Sequence[np.ndarray], komi: float
+) -> Judged:
+    """Judge positions by a net without search. While one thread evaluates, another one may encode."""
+    count, lengths = len(moves), np.array([len(each) for each in moves])
+    starts, flat = np.append(0, lengths.cumsum()), np.concatenate(moves).astype(np.uint16)
+    komis, sensible = np.full(count, komi), np.empty((count, size**2 + 1), np.bool_)
+    known = (size, flat, starts, komis, np.arange(count), lengths, np.zeros(count, np.uint8))
+    planes = encode_rows(net.encoder, *known, threads).reshape(count, -1, size, size)
+    bounds = np.linspace(0, count, threads + 1).astype(int)
 
-    def __init__(self, net: Evaluator, rules: Rules, threads: int):
-        self._net, self._rules, self._threads = net, rules, threads
-        self.at_once = AT_ONCE_ON_GPU if net.precision is Precision.BF16 else AT_ONCE
-        self._evaluating = Lock()  # meanwhile another thread encodes
+    def mark(begin: int, end: int) -> None:
+        room = slots.GameSlots.empty(1, int(lengths.max()) + 1)
+        slots.mark_sensible(room, size, flat, starts[begin : end + 1], komis[begin:end], sensible[begin:end], False)
 
-    def judge(self, moves: Sequence[np.ndarray], komi: float) -> Judged:
-        count, size = len(moves), self._rules.size
-        lengths = np.array([len(each) for each in moves])
-        starts, flat = np.append(0, lengths.cumsum()), np.concatenate(moves).astype(np.uint16)
-        komis, numbers = np.full(count, komi), np.arange(count)
-        known = (size, flat, starts, komis, numbers, lengths, np.zeros(count, np.uint8))
-        planes = encode_rows(self._net.encoder, *known, self._threads).reshape(count, -1, size, size)
-        sensible, bounds = (
-            np.empty((count, size**2 + 1), np.bool_),
-            np.linspace(0, count, self._threads + 1).astype(int),
-        )
-
-        def mark(begin: int, end: int) -> None:
-            room = GameSlots.empty(1, int(lengths.max()) + 1)
-            sensible_at_ends(room, size, flat, starts[begin : end + 1], komis[begin:end], sensible[begin:end])
-
-        with ThreadPoolExecutor(self._threads) as pool:
-            list(pool.map(mark, bounds[:-1], bounds[1:]))
-        with self._evaluating:
-            logits, rates, owners, _ = self._net.evaluate_all(planes)
-        logits[~sensible] = -np.inf
-        odds = np.exp(logits - logits.max(1, keepdims=True))
-        return odds / odds.sum(1, keepdims=True), rates, owners
-
-    def close(self) -> None:
-        """Nothing is held."""
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(mark, bounds[:-1], bounds[1:]))
+    with evaluating:
+        logits, rates, owners, _ = net.evaluate_all(planes)
+    logits[~sensible] = -np.inf
+    odds = np.exp(logits - logits.max(1, keepdims=True))
+    return odds / odds.sum(1, keepdims=True), rates, owners
 
 
-class SearchTeacher:
-    """A search, or an engine."""
-
-    def __init__(self, searcher: Any, visits: int | None, rules: Rules):
-        """``searcher`` has ``search_targets``, as ``Analyst`` and the bots that search. ``visits`` are None for as many
-        as the player has."""
-        self._searcher, self._limits, self._rules = searcher, Limits(simulations=visits), rules
-        self.at_once = AT_ONCE
-
-    def judge(self, moves: Sequence[np.ndarray], komi: float) -> Judged:
-        games = []
-        for number, each in enumerate(moves):
-            game = Game(replace(self._rules, komi=komi, move_limit=MOST_MOVES), seed=number)  # a line may be long
-            for move in each.tolist():
-                game.play(move)
-            games.append(game)
-        parts = [games[first : first + SEARCHED_AT_ONCE] for first in range(0, len(games), SEARCHED_AT_ONCE)]
-        found = [self._searcher.search_targets(part, self._limits) for part in parts]
-        weights, rates, *owners = (np.concatenate(column) for column in zip(*found, strict=True))
-        weights = weights * np.array(
-            [game.legal_moves() for game in games]
-        )  # before it tries a move, it knows no superko
-        weights[:, -1] += ~weights.any(1)
-        return weights / weights.sum(1, keepdims=True), rates, owners[0] if owners else None
-
-    def close(self) -> None:
-        self._searcher.close()
-
-
-# --- Which positions of a game are judged ---
+def judge_by_search(searcher: Any, limits: Limits, rules: Rules, moves: Sequence[np.ndarray], komi: float) -> Judged:
+    """Judge positions by an ``Analyst`` or a bot that searches."""
+    games = []
+    for number, each in enumerate(moves):
+        game = Game(replace(rules, komi=komi, move_limit=MOST_MOVES), seed=number)  # lines may be long
+        for move in each.tolist():
+            game.play(move)
+        games.append(game)
+    parts = [games[first : first + SEARCHED_AT_ONCE] for first in range(0, len(games), SEARCHED_AT_ONCE)]
+    found = [searcher.search_targets(part, limits) for part in parts]
+    weights, rates, *owners = (np.concatenate(column) for column in zip(*found, strict=True))
+    weights = weights * np.array([game.legal_moves() for game in games])  # a search finds superko late
+    weights[:, -1] += ~weights.any(1)
+    return weights / weights.sum(1, keepdims=True), rates, owners[0] if owners else None
 
 
 def chosen_plies(game: PlayedGame, share: float, seed: int) -> np.ndarray:
-    """A random share of the plies behind the opening; a quarter of that share where the last searches found the game
-    decided."""
+    """Draw a share of the plies after the opening; of plies where the last searches found the game decided, a quarter
+    of that share."""
     shares = np.full(len(game.moves), share)
-    certain = np.minimum(game.win_rates, 1 - game.win_rates) < DECIDED_MARGIN
+    certain = np.minimum(game.win_rates, 1 - game.win_rates) < slots.DECIDED_MARGIN
     for ply in range(game.given, len(game.moves)):
         before = int(np.searchsorted(game.plies, ply))
-        if before >= DECIDED_TURNS and certain[before - DECIDED_TURNS : before].all():
-            shares[ply] *= DECIDED_FULL_SEARCH_FACTOR
+        if before >= slots.DECIDED_TURNS and certain[before - slots.DECIDED_TURNS : before].all():
+            shares[ply] *= slots.DECIDED_FULL_SEARCH_FACTOR
     shares[: game.given] = 0
     return np.flatnonzero(np.random.default_rng(seed).random(len(shares)) < shares)
 
 
 def positions_of(game: PlayedGame, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The positions to be judged: their plies (positions,) and their lines (positions, LINE)."""
-    plies, lines = [], []
-    none, of_tree = np.full((1, LINE), NO_MOVE, np.int16), {}
+    """The plies (positions,) and lines (positions, LINE) of the positions to be judged."""
+    chosen, none, of_tree = chosen_plies(game, share, seed), np.full((1, slots.LINE), NO_MOVE, np.int16), {}
     if game.lines is not None:
         of_tree = {ply: some[some[:, 0] != NO_MOVE] for ply, some in zip(game.plies.tolist(), game.lines, strict=True)}
-    for ply in chosen_plies(game, share, seed).tolist():
-        some = np.concatenate([none, of_tree.get(ply, none[:0])])
-        plies += [ply] * len(some)
-        lines.append(some)
-    return np.array(plies, np.int64), np.concatenate([none[:0], *lines])
+    lines = [np.concatenate([none, of_tree.get(ply, none[:0])]) for ply in chosen.tolist()]
+    return np.repeat(chosen, np.array([len(some) for some in lines], np.int64)), np.concatenate([none[:0], *lines])
 
 
 def judged_games(
     games: Iterator[PlayedGame], teacher: Teacher, share: float, seed: int, workers: int = 0
 ) -> Iterator[PlayedGame]:
-    """The games, with the teacher's findings at a share of their positions in place of the player's. With ``workers``,
-    threads judge while the next games are played."""
+    """Replace the games' search results by the teacher's, at a share of their positions. With ``workers``, threads
+    judge while the next games are played."""
     waiting, count = list[PlayedGame](), 0
 
     def judge(some: list[PlayedGame]) -> list[PlayedGame]:
@@ -178,19 +135,12 @@ def judged_games(
         if not moves:
             return some
         shares, rates, owners = teacher.judge(moves, some[0].komi)
-        levels = np.rint(shares * LEVELS).astype(np.uint16)
-        known = None if owners is None else np.rint(np.nan_to_num(owners * CERTAIN, nan=NOT_JUDGED)).astype(np.int8)
-        ends = np.cumsum([0, *(len(game.plies) for game in some)])
-        parts = [slice(begin, end) for begin, end in pairwise(ends)]
-        return [
-            replace(
-                game,
-                levels=levels[part],
-                win_rates=rates[part].astype(np.float32),
-                owners=None if known is None else known[part],
-            )
-            for game, part in zip(some, parts, strict=True)
-        ]
+        columns = {"levels": np.rint(shares * slots.LEVELS).astype(np.uint16), "win_rates": rates.astype(np.float32)}
+        if owners is not None:
+            columns["owners"] = np.rint(np.nan_to_num(owners * CERTAIN, nan=NOT_JUDGED)).astype(np.int8)
+        ends = pairwise(np.cumsum([0, *(len(game.plies) for game in some)]).tolist())
+        parts = [{name: column[slice(*part)] for name, column in columns.items()} for part in ends]
+        return [replace(game, **part) for game, part in zip(some, parts, strict=True)]
 
     with ThreadPoolExecutor(max(1, workers)) as pool:
         pending = deque[Future[list[PlayedGame]]]()
@@ -209,14 +159,12 @@ def judged_games(
             yield from pending.popleft().result()
 
 
-# --- Engines ---
-
-ENGINE_ANALYSIS_SECONDS = 600.0  # seconds that an engine gets for all the positions that it is sent at once
+ENGINE_ANALYSIS_SECONDS = 600.0  # time limit for the positions of one call
 
 
 class Analyst:
-    """An engine in KataGo's analysis mode (docs/Analysis_Engine.md), which takes many positions at once. It starts with
-    the first of them, and anew after a fault."""
+    """An engine in KataGo's analysis mode (docs/Analysis_Engine.md). It starts with the first call, and again after a
+    fault."""
 
     def __init__(self, config: gtp.Config):
         """Raises ConfigError for a command that can't be run."""
@@ -226,8 +174,8 @@ class Analyst:
         self._sent = 0
 
     def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, ...]:
-        """The visits of each move (games, size² + 1), or with one visit the net's policy, the win rates (games,) of the
-        sides to move, and ownership (games, size²). Raises BotFault; the engine is gone then."""
+        """Visits of each move (games, size² + 1), or the net's policy if there is one visit; win rates (games,) of the
+        side to move; ownership (games, size²). Raises BotFault, and ends the engine, if it fails."""
         visits, deadline = limits.simulations or 1, time.monotonic() + ENGINE_ANALYSIS_SECONDS
         names = [str(self._sent + number) for number in range(len(games))]
         self._sent += len(games)
@@ -247,7 +195,7 @@ class Analyst:
                     answers[answer["id"]] = answer
             weights = [weights_of(answers[name], games[0].rules.size, visits) for name in names]
             rates = np.array([answers[name]["rootInfo"]["winrate"] for name in names], np.float32)
-            none = [np.nan] * games[0].rules.size ** 2  # of an engine that doesn't tell
+            none = [np.nan] * games[0].rules.size ** 2
             owners = np.array([answers[name].get("ownership", none) for name in names], np.float32)
             return np.array(weights), rates, owners.reshape(len(games), len(none)).clip(-1, 1)
         except BaseException as error:
@@ -257,15 +205,14 @@ class Analyst:
             raise BotFault(f"{self._title}: its answer can't be read ({type(error).__name__}: {error})") from None
 
     def close(self) -> None:
-        """End the engine."""
         if self._engine is not None:
             self._engine.stop()
         self._engine = None
 
 
 def query(game: Game, visits: int) -> dict[str, Any]:
-    """The present position of a game. Its net is to see the last moves: in its analysis mode KataGo hides them from it
-    by default, and returns other win rates (0.57 for 0.77 in one 9x9 opening)."""
+    """The query for the current position of a game. ``ignorePreRootHistory`` is off, or KataGo's net wouldn't see the
+    last moves, and its win rates would differ (0.57 for 0.77 in one 9x9 opening)."""
     size, (black, white) = game.rules.size, game.setup
     stones = [["B", gtp_from_move(move, size)] for move in black] + [["W", gtp_from_move(move, size)] for move in white]
     return {
@@ -284,7 +231,7 @@ def query(game: Game, visits: int) -> dict[str, Any]:
 
 
 def weights_of(answer: Mapping[str, Any], size: int, visits: int) -> np.ndarray:
-    """The weight of each move (size² + 1,). Raises KeyError, TypeError or ValueError for an unreadable answer."""
+    """The weight of each move (size² + 1,). Raises KeyError, TypeError or ValueError for an invalid answer."""
     moves = size**2 + 1
     if visits == 1:
         weights = np.maximum(np.array(answer["policy"], np.float64), 0)  # -1 for illegal moves

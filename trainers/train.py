@@ -1,7 +1,5 @@
 """Steps that all trainers share: device and processes, optimizer, averaging, resuming, logs, checkpoints."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math
@@ -9,11 +7,12 @@ import os
 import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass
+from functools import partial
 from io import BytesIO
 from itertools import count, islice
 from pathlib import Path
@@ -52,11 +51,9 @@ from trainers.settings import (
     write_file,
 )
 
-# --- Settings that can't be ---
-
 
 def check(config: Supervised, heads: Sequence[str], results: Path) -> None:
-    """Raise ConfigError or CheckpointError for settings that can't be; the net must have these ``heads``."""
+    """Raise ConfigError or CheckpointError for invalid settings, or a net without one of ``heads``."""
     check_run(config)
     if config.test_split + config.validation_split >= 1:
         raise ConfigError("test_split and validation_split leave no games to learn from; lower them")
@@ -70,7 +67,7 @@ def check(config: Supervised, heads: Sequence[str], results: Path) -> None:
 
 
 def check_run(config: Loop) -> None:
-    """Raise ConfigError for a run without a name, an end, or its device, and for one that plays what it can't."""
+    """Raise ConfigError for a missing name, end or device, and for games that can't be played in pairs."""
     if not config.name:
         raise ConfigError("a run needs a name; give --name")
     if not config.limits():
@@ -85,24 +82,20 @@ def check_run(config: Loop) -> None:
                 raise ConfigError(f"{name} = {count} can't be played in pairs, with both colours; give an even number")
 
 
-# --- A run ---
-
 STATE_FORMAT = 5
-
-MAX_GRAD_NORM = 10.0  # gradient norm at which gradients are clipped; a sound run seldom has half of it
-
+MAX_GRAD_NORM = 10.0  # gradients are clipped at this norm; a sound run seldom has half of it
 FINITE_EVERY = 32  # steps between two checks that weights and figures are finite
-
-CALIBRATION, PARITY_ROWS, QUICK_ROWS = 256, 1024, 64
-"""Positions that set the int8 scales, and positions on which exported nets are compared: of a snapshot few."""
-
+CALIBRATION = 256  # positions that set the int8 scales
+PARITY_ROWS, QUICK_ROWS = 1024, 64  # positions on which an exported net, and a snapshot, is compared with torch
 REMEMBERED = 50  # steps over which figures are averaged, about
-READ_SECONDS = 0.5  # how often the figures are read from a GPU: meanwhile it is ahead of what is shown
-AHEAD = 4  # batches that wait, made, for a trainer
-SNAPSHOTS = 3  # how many snapshots of a run are kept
+READ_SECONDS = 0.5  # between two readings of the figures from a GPU, each of which waits for it
+AHEAD = 4  # batches that are prepared in advance
+SNAPSHOTS = 3  # snapshots of a run that are kept
 
 MakeBatch = Callable[[int, int], Batch]
 """Takes the number of the first row in an endless order and how many rows; returns the batch."""
+
+Batches = Generator[tuple[Tensor, Target], None, None]
 
 Loss = Callable[[Tensor, Target], tuple[Tensor, Mapping[str, Tensor]]]
 """The loss of planes and their targets, and figures; see ``Run.update``."""
@@ -112,7 +105,7 @@ Measure = Callable[[str], Mapping[str, float]]
 
 
 def compile_network(network: nn.Module, config: Loop, device: torch.device, **options: Any) -> nn.Module:
-    """The net compiled, if the settings say so. Without a compiler it is left as it is, with a warning in the log."""
+    """The net, compiled by torch if the settings say so; without a C++ compiler it isn't, and a warning is logged."""
     usual = ("g++", "clang++", os.environ.get("CXX")) if device.type == "cpu" else ("gcc", "cc", os.environ.get("CC"))
     if config.compile and any(shutil.which(name) for name in usual if name):
         return torch.compile(network, **options)  # type: ignore[return-value]  # of a module it is one
@@ -127,8 +120,8 @@ class Origin:
 
     encoder: Encoder
     rules: Rules
-    data: str  # from what it learns, in words
-    planes: Callable[[int], np.ndarray]  # as many positions as asked for, (B, P, n, n)
+    data: str  # the training data, in words
+    planes: Callable[[int], np.ndarray]  # takes a number of positions B; planes (B, P, n, n)
     splits: Sequence[SplitRule] = ()
 
 
@@ -146,17 +139,17 @@ class Progress:
 
 
 class Run:
-    """One training run: the net, its averaged twin, the optimizers and the counters, saved together in a folder.
+    """One training run: the net, its averaged copy, the optimizers and the counters, saved together in a folder.
 
-    A context manager: while inside, SIGINT, SIGTERM and SIGHUP ask the run to stop after its present step. A resumed
-    run goes on bit for bit, on the same CPU with as many threads and processes, when its budget is in rows or steps.
+    Inside the context, SIGINT, SIGTERM and SIGHUP stop the run after the current step. A resumed run with a budget in
+    rows or steps continues bit for bit on the same CPU with as many threads and processes.
     """
 
     def __init__(self, network: nn.Module, config: Loop, results: Path, **compiling: Any):
         self.network, self.config = network, config
         self.folder, self.saved = results / "training" / config.name, results / "checkpoints" / config.name
         self.device = next(network.parameters()).device
-        self.averaged: Any = deepcopy(network).eval()  # a net, as ``network`` is
+        self.averaged: Any = deepcopy(network).eval()
         self.optimizers = build_optimizers(network, config)
         self.model = compile_network(network, config, self.device, **compiling)
         if processes() > 1:
@@ -165,7 +158,7 @@ class Run:
         self.parent = Checkpoint.open(find(config.start, results)).identity if config.start else ""
         self.step_count = self.rows = self.games = 0
         self.stop_asked = self._stop_agreed = False
-        self._sums: Tensor | None = None  # of the processes' clocks and wishes to stop, in the last step
+        self._sums: Tensor | None = None  # over processes, in the last step: requests to stop, and seconds
         self._averages, self._weights = (
             [part for part in net.state_dict().values() if part.is_floating_point()] for net in (self.averaged, network)
         )
@@ -174,27 +167,21 @@ class Run:
         self._counts_all = False  # whether the minutes of this sitting have begun
         self._names: tuple[str, ...] = ()
         self._last = self._means = torch.empty(0)  # figures, on the device: reading them waits for it
-        self._pace = np.zeros(3)  # rows, seconds, and seconds of waiting for rows of a step
+        self._pace = np.zeros(3)  # of a step: rows, seconds, seconds of waiting for rows
         self._steps_here = 0  # steps of this sitting
         self._ended = self._rate = self._waited = 0.0
         self._read, self._shown = -math.inf, {"loss": math.nan, "right": math.nan}
         self._logged = -1
         self._tensorboard: Any = None
-        self._signals = stop_signals(self.ask_to_stop)
+        self._open = ExitStack()
         make_private(self.folder)
 
-    def __enter__(self) -> Run:
-        self._signals.__enter__()
+    def __enter__(self) -> "Run":
+        self._open.enter_context(stop_signals(partial(setattr, self, "stop_asked", True)))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._signals.__exit__(None, None, None)
-        if self._tensorboard is not None:
-            self._tensorboard.close()
-
-    def ask_to_stop(self) -> None:
-        """Have the run end after its present step."""
-        self.stop_asked = True
+        self._open.close()
 
     @property
     def seconds(self) -> float:
@@ -203,30 +190,29 @@ class Run:
 
     @property
     def done(self) -> float:
-        """The share of the budget that is spent: 1 or more when the run is over."""
+        """The spent share of the budget: 1 or more when the run is over."""
         spent = {"max_rows": self.rows, "max_minutes": self._agreed_seconds / 60}
         spent |= {"max_games": self.games, "max_iterations": self.step_count}
         return max((spent[name] / limit for name, limit in self.config.limits().items()), default=0.0)
 
     @property
     def is_over(self) -> bool:
-        """Whether the budget is spent or a process was asked to stop; all processes see it after the same step."""
+        """Whether the budget is spent or a process was asked to stop; true in all processes after the same step."""
         return self._stop_agreed or self.done >= 1
 
     @property
     def minutes_left(self) -> float | None:
-        """Minutes left at the speed so far; None while that isn't known."""
+        """Minutes left at the speed so far; None before the second step."""
         return max(0.0, self.seconds / 60 * (1 / self.done - 1)) if self.step_count > 1 and self.done else None
 
     # --- Steps ---
 
-    @contextmanager
-    def batches(self, make_batch: MakeBatch, batch_size: int) -> Iterator[Iterator[tuple[Tensor, Target]]]:
-        """This process's parts of the batches from where the run stands until it is over, made ahead in a thread."""
+    def batches(self, make_batch: MakeBatch, batch_size: int) -> Batches:
+        """This process's parts of the batches until the run is over, prepared in a thread."""
         rank = distributed.get_rank() if distributed.is_initialized() else 0
         share = batch_size // processes()
-
-        def parts(ahead: Iterator[tuple[Tensor, Target]]) -> Iterator[tuple[Tensor, Target]]:
+        starts = count(self.rows + rank * share, batch_size)
+        with closing(prefetch(make_batch, starts, share, self.device)) as ahead:
             while not self.is_over:
                 asked = time.monotonic()
                 part = next(ahead)
@@ -234,30 +220,26 @@ class Run:
                 torch.manual_seed(self.config.seed + self.rows + share * rank)  # for dropout, as in a resumed run
                 yield part
 
-        starts = count(self.rows + rank * share, batch_size)
-        with prefetch(make_batch, starts, share, self.device) as ahead:
-            yield parts(ahead)
-
     def forward(self, planes: Tensor) -> Outputs:
-        """Evaluate planes (B, P, n, n) with the net that learns, computing as the settings say; in float32."""
+        """Evaluate planes (B, P, n, n) with the net being trained, in bfloat16 if the settings say so; float32."""
         with torch.autocast(planes.device.type, torch.bfloat16, enabled=self.config.bf16):
             outputs: Outputs = self.model(planes)
         return outputs.to(torch.float32)
 
     def step(self, loss: Tensor, figures: Mapping[str, Tensor], rows: int) -> Progress:
-        """Learn from ``loss``, which this process's part of ``rows`` rows gave; see ``update``."""
+        """Learn from the ``loss`` of this process's part of ``rows`` rows; see ``update``."""
         self.zero_grad()
         loss.backward()
         return self.update(rows, {"loss": loss, **figures})
 
     def zero_grad(self) -> None:
-        """Begin a step of many parts: then follow ``backward`` of the loss of each, and ``update``."""
+        """Begin a step: call ``backward`` on the loss of each of its parts next, then ``update``."""
         for optimizer in self.optimizers:
             optimizer.zero_grad()
 
     def update(self, rows: int, figures: Mapping[str, Tensor]) -> Progress:
-        """Learn from the gradients that there are. ``figures`` are scalars on the device, always the same ones: "loss",
-        for predictions "right", and what else is to be logged. Nothing waits for a GPU unless figures are due."""
+        """Learn from the accumulated gradients. ``figures`` to log are scalars on the device with the same names in
+        every step, among them "loss". Waits for a GPU only when figures are due."""
         self._rate = learning_rate(self.config, self.done)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
@@ -268,7 +250,9 @@ class Run:
             optimizer.step()
         self.step_count += 1
         self.rows += rows
-        self._average()
+        share = 1 - min(self.config.ema_decay, (1 + self.step_count) / (10 + self.step_count))
+        with torch.no_grad():
+            torch._foreach_lerp_(self._averages, self._weights, share)
         self._names = (*figures, "grad_norm")
         self._last = torch.stack([figure.detach().float() for figure in (*figures.values(), norm)])
         now = time.monotonic()
@@ -289,15 +273,15 @@ class Run:
         return bool((norm + self._means.sum().to(self.device)).isfinite())
 
     def require_finite(self) -> None:
-        """Raise ConfigError for weights or figures that aren't finite. The saved state is from before."""
+        """Raise ConfigError for weights or figures that aren't finite; such a state is never saved."""
         if not self.is_finite():
             words = f"{self.config.name}: the weights aren't finite after step {self.step_count:,}"
             raise ConfigError(f"{words}; start again with --new and a lower --learning-rate")
 
     def count_minutes(self) -> None:
-        """Share the clock, and a request to stop, with all processes. The minutes of a sitting begin with the first
-        call, at the end of the first step, which may have compiled the net for a minute. A run that plays before it
-        learns calls this first."""
+        """Share the clock and requests to stop with all processes. The first call starts the minutes of a sitting:
+        ``update`` calls at the end of the first step, which may compile the net. A run that plays first calls earlier.
+        """
         if not self._counts_all:
             self._started, self._counts_all = time.monotonic(), True
         asked, seconds = float(self.stop_asked), self.seconds
@@ -308,20 +292,15 @@ class Run:
             asked, seconds = (read / processes()).tolist()
         self._stop_agreed, self._agreed_seconds = asked > 0, seconds
 
-    @torch.no_grad()
-    def _average(self) -> None:
-        share = 1 - min(self.config.ema_decay, (1 + self.step_count) / (10 + self.step_count))
-        torch._foreach_lerp_(self._averages, self._weights, share)
-
     def learn(
         self, make_batch: MakeBatch, loss: Loss, origin: Origin, measure: Measure, show: Callable[[Progress], None]
     ) -> Path:
-        """Learn from batches until the run is over, from where it stood before; then ``finish``. Every
-        ``validate_every`` rows the figures of a validation are logged; snapshots and states are saved in time."""
-        config: Any = self.config  # whose budget may be in rows
+        """Restore the run, learn from batches until it is over, and ``finish``. Validates every ``validate_every``
+        rows, and saves snapshots and states when they are due."""
+        config: Any = self.config  # a ``Supervised``
         size, every = config.batch_size, config.validate_every
         self.restore()
-        with self.batches(make_batch, size) as batches:
+        with closing(self.batches(make_batch, size)) as batches:
             for planes, targets in batches:
                 show(self.step(*loss(planes, targets), size))
                 if self.rows // every > (self.rows - size) // every:
@@ -336,11 +315,11 @@ class Run:
     # --- Figures ---
 
     def figures(self, last: bool = False) -> dict[str, float]:
-        """Means over the last steps, or figures of the last one: those of ``update``, and the gradient's norm."""
+        """The figures of ``update`` and the gradient's norm: means over the last steps, or of the last step."""
         return dict(zip(self._names, (self._last if last else self._means).cpu().tolist(), strict=True))
 
     def progress(self) -> Progress:
-        """Means of the last steps."""
+        """Progress, with means of the last steps."""
         if self.device.type == "cpu" or time.monotonic() - self._read > READ_SECONDS:
             self._shown |= self.figures()
             self._read = time.monotonic()
@@ -348,12 +327,12 @@ class Run:
         return Progress(self.step_count, self.rows, speed["rows_per_second"], *shown, speed["waiting"])
 
     def speed(self) -> dict[str, float]:
-        """Rows a second, and the share of the time spent waiting for them, over the last steps."""
+        """Rows a second, and the share of time spent waiting for them, over the last steps."""
         rows, seconds, waited = self._pace.tolist()
         return {"rows_per_second": rows / max(1e-9, seconds), "waiting": min(1.0, waited / max(1e-9, seconds))}
 
     def log(self, **figures: float) -> None:
-        """Append figures to the log beside the state, JSON a line; for TensorBoard, too, where it is installed."""
+        """Append a line of JSON to the log beside the state; log to TensorBoard, too, if it is installed."""
         given = {name: figure for name, figure in figures.items() if math.isfinite(figure)}  # JSON has no NaN
         rounded = {name: float(f"{figure:.5g}") for name, figure in (given | {"learning_rate": self._rate}).items()}
         line = {"step": self.step_count, "rows": self.rows, "minutes": round(self.seconds / 60, 2), **rounded}
@@ -363,7 +342,8 @@ class Run:
             if self._tensorboard is None:
                 from torch.utils.tensorboard import SummaryWriter
 
-                self._tensorboard = SummaryWriter(self.folder, purge_step=self.step_count)  # those of a resumed run
+                self._tensorboard = SummaryWriter(self.folder, purge_step=self.step_count)  # of later steps, if resumed
+                self._open.callback(self._tensorboard.close)
             for name, figure in rounded.items():
                 self._tensorboard.add_scalar(name, figure, self.step_count)
         self._logged = self.step_count
@@ -371,12 +351,15 @@ class Run:
     # --- Saving ---
 
     def save_when_due(self) -> None:
-        """Save the state when it is time; after the step's figures were logged, or a resumed run may lack them."""
-        if is_first() and time.monotonic() - self._saved > 60 * self.config.save_minutes and self.is_finite():
+        """Save the state if it is due. Log the step's figures before, or a resumed run may lack them."""
+        if self._is_due(self._saved, self.config.save_minutes):
             self.save()
 
+    def _is_due(self, last: float, minutes: float) -> bool:
+        return is_first() and time.monotonic() - last > 60 * minutes and self.is_finite()
+
     def save(self) -> Path:
-        """Write everything that resuming needs to one file, aside and then renamed."""
+        """Write everything that resuming needs to one file."""
         state = {
             "format": STATE_FORMAT,
             "settings": self.settings,
@@ -390,8 +373,8 @@ class Run:
         return path
 
     def restore(self) -> bool:
-        """Go on from the state in ``folder``, and keep the settings beside it; False when there is none. Raises
-        CheckpointError when it doesn't fit, and leaves the settings of the run that it is of."""
+        """Continue from the state in ``folder``, and write the settings beside it; False if there is no state. Raises
+        CheckpointError, and writes nothing, if the state doesn't fit."""
         path = self.folder / STATE_FILE
         if is_there := path.exists():
             state = read_tensors(path)
@@ -416,7 +399,7 @@ class Run:
         return is_there
 
     def _reopen_log(self) -> None:
-        """Remove damaged lines, and lines of steps that will be repeated, from the log."""
+        """Remove damaged lines and lines of steps to be repeated from the log."""
         path, kept = self.folder / METRICS_FILE, list[str]()
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True) if path.exists() else []
         for line in lines:
@@ -430,8 +413,8 @@ class Run:
     def save_checkpoint(
         self, origin: Origin, metrics: Mapping[str, float] | None = None, name: str = "", calibrates: bool = True
     ) -> Path:
-        """Export the averaged net with its training in the manifest; its folder. A snapshot has a ``name`` of its own
-        and is checked quickly. Without ``calibrates`` there is no int8."""
+        """Export the averaged net; its folder. A snapshot has a ``name`` and is compared with torch on few positions.
+        Without ``calibrates`` there is no int8."""
         network = deepcopy(self.averaged).cpu()
         manifest = describe(
             network,
@@ -452,19 +435,18 @@ class Run:
         return export(network, self.saved.with_name(manifest.name), manifest, calibration, checked).folder
 
     def snapshot_is_due(self) -> bool:
-        minutes = self.config.snapshot_minutes or math.inf
-        return is_first() and time.monotonic() - self._kept > 60 * minutes and self.is_finite()
+        return self._is_due(self._kept, self.config.snapshot_minutes or math.inf)
 
     def save_snapshot(self, origin: Origin, calibrates: bool = False) -> Path:
-        """Keep the averaged net as the checkpoint NAME-stepN, which can be played at once; older ones go."""
+        """Save the averaged net as the checkpoint NAME-stepN, and remove old snapshots."""
         folder = self.save_checkpoint(origin, name=f"{self.config.name}-step{self.step_count}", calibrates=calibrates)
         forget_snapshots(self.saved, SNAPSHOTS)
         self._kept = time.monotonic()
         return folder
 
     def finish(self, origin: Origin, measure: Measure) -> Path:
-        """Save the state and the checkpoint, with the figures of a last validation and, once the budget is spent, of
-        the test; the checkpoint's folder."""
+        """Save the state and the checkpoint, with figures of a validation and, once the budget is spent, of the test;
+        the checkpoint's folder."""
         self.require_finite()
         if not is_first():
             return self.saved
@@ -478,50 +460,41 @@ class Run:
         return self.save_checkpoint(origin, figures)
 
 
-@contextmanager
-def prefetch(
-    make_batch: MakeBatch, starts: Iterable[int], batch: int, device: torch.device
-) -> Iterator[Iterator[tuple[Tensor, Target]]]:
-    """Batches of ``batch`` rows that begin at ``starts``, on ``device``, made ahead of time in a thread."""
+def prefetch(make_batch: MakeBatch, starts: Iterable[int], batch: int, device: torch.device) -> Batches:
+    """Batches of ``batch`` rows that begin at ``starts``, on ``device``, prepared in a thread; to be closed."""
     with ThreadPoolExecutor(1, "rows") as pool:
         made = (pool.submit(lambda start: to_tensors(make_batch(start, batch), device), start) for start in starts)
         waiting = deque(islice(made, AHEAD))
-
-        def batches() -> Iterator[tuple[Tensor, Target]]:
+        try:
             while waiting:
                 ready = waiting.popleft().result()
                 waiting.extend(islice(made, 1))
                 yield ready
-
-        try:
-            yield batches()
         finally:
             pool.shutdown(cancel_futures=True)
 
 
 def forget_snapshots(folder: Path, kept: int = 0) -> None:
-    """Remove the snapshots of the run that will be saved as ``folder``, but for the ``kept`` last saved. A checkpoint
-    with such a name that another run made stays."""
+    """Remove all but the ``kept`` newest snapshots of the run ``folder``; checkpoints of other runs stay."""
     found = []
     for path in folder.parent.glob(f"{folder.name}-step*"):
         with suppress(CheckpointError):
             is_step = path.name.removeprefix(f"{folder.name}-step").isdecimal()
             if is_step and Checkpoint.open(path).manifest.settings.get("name") == folder.name:
-                found.append((path.stat().st_mtime_ns, path))  # not by step: a run that begins anew has smaller ones
+                found.append((path.stat().st_mtime_ns, path))  # not by step: after --new, steps are smaller
     for _, path in sorted(found)[: max(0, len(found) - kept)]:
         shutil.rmtree(path)
 
 
 def write_tensors(path: Path, content: Any) -> None:
-    """Write tensors, which may be on a GPU. Raises CheckpointError, where torch raises a RuntimeError of its own for
-    a full disk."""
-    buffer = BytesIO()
+    """Write tensors, which may be on a GPU. Raises CheckpointError."""
+    buffer = BytesIO()  # writing to a full disk, torch raises a RuntimeError of its own
     torch.save(tree_map(lambda part: part.cpu() if isinstance(part, Tensor) else part, content), buffer)
     write(path, buffer.getvalue(), error=CheckpointError)
 
 
 def read_tensors(path: Path) -> Any:
-    """What a run saved in a file, its checksums compared, which torch doesn't. Raises CheckpointError."""
+    """Read the tensors in a file. Compares the checksums of its zip, which torch doesn't. Raises CheckpointError."""
     try:
         with ZipFile(path) as file:
             if damaged := file.testzip():

@@ -1,12 +1,10 @@
-"""A value net: who will win, from any position. AlphaGo's third stage; no moves are learned, nothing is searched.
+"""A value net: predicts the winner from any position, without search (AlphaGo's third stage).
 
 After Silver et al. 2016, "Mastering the game of Go with deep neural networks and tree search", Methods ("Value network:
-regression"). A game has U moves by a policy, U being uniform up to a limit; one random move; the rest by a second
-policy. Learned from is the position after the random move, with the result: one a game, or a net would learn games by
-heart. It begins with a policy net, and the policy stays: the divergence from it is part of the loss.
+regression"). A game has U moves of a policy (U uniform up to a limit), a random move, then moves of a second policy.
+Only the position after the random move is learned from, with the result. The net starts from a policy net; the
+divergence from its policy is part of the loss.
 """
-
-from __future__ import annotations
 
 import hashlib
 from collections import deque
@@ -41,27 +39,25 @@ from trainers.selfplay import RANDOM, NewGame, Parallelism, PlayGames, PolicyGam
 from trainers.settings import Value as Config
 from trainers.train import Origin, Progress, Run, check
 
-FORMAT = 2  # written into the name of every folder of games; a change of who plays what raises it
-
-# --- The games ---
+FORMAT = 2  # part of the names of folders of games; raised when the same settings give other games
 
 
 @dataclass(frozen=True, slots=True)
 class ValueGames:
-    """Who plays the games, and how; see ``replay.ValueGames``."""
+    """The players and settings of the games; see ``replay.GamePlan``."""
 
     policy: Player
     finisher: Player
     rules: Rules
-    policy_moves: int  # the most moves of the first phase
+    policy_moves: int  # most moves of the first phase
     seed: int
     on_gpu: bool = False
 
     @classmethod
-    def of(cls, config: Config, results: Path, on_gpu: bool = False) -> ValueGames:
-        """Raises UserError for a checkpoint that isn't there or doesn't play on such boards."""
+    def of(cls, config: Config, results: Path, on_gpu: bool = False) -> "ValueGames":
+        """Raises UserError for a checkpoint that is missing or of another board size."""
         folders = [find(name, results) for name in (config.policy, config.finisher or config.policy)]
-        entry = Registry().resolve("sl")  # a policy; the names of folders may have commas
+        entry = Registry().resolve("sl")  # a policy bot; folders can't be typed, as they may have commas
         policy, finisher = (with_checkpoint(entry, folder).checked(config.size) for folder in folders)
         rules = Rules.preset("cgos", config.size, config.komi)
         return cls(policy, finisher, rules, config.size**2 * 3 // 4, config.seed, on_gpu)
@@ -76,33 +72,29 @@ class ValueGames:
         return seed, drawn % self.policy_moves + 1
 
     def engines(self, numbers: deque[int], slots: int, threads: int) -> list[PlayGames]:
-        return [self._engine(numbers, parallel) for parallel in Parallelism.of(self.on_gpu, slots, threads)]
-
-    def _engine(self, numbers: deque[int], parallel: Parallelism) -> PlayGames:
         folders = {player.net: player.config.checkpoint for player in (self.policy, self.finisher)}.values()
-        nets = [Evaluator(Checkpoint.open(folder), "bf16" if self.on_gpu else "auto") for folder in folders]
         lengths: dict[int, int] = {}
 
         def seats(which: np.ndarray, plies: np.ndarray) -> np.ndarray:
             first = np.array([lengths[number] for number in which.tolist()])
-            return np.where(plies < first, 0, np.where(plies == first, RANDOM, len(nets) - 1))
+            return np.where(plies < first, 0, np.where(plies == first, RANDOM, len(folders) - 1))
 
         def new_game(number: int) -> NewGame:
             seed, lengths[number] = self.first_moves(number)
             return NewGame(number, seed, self.rules.komi)
 
-        return partial(PolicyGames(self.rules, nets, seats, parallel).play, map(new_game, take_each(numbers)))
+        def engine(parallel: Parallelism) -> PlayGames:
+            nets = [Evaluator(Checkpoint.open(folder), "bf16" if self.on_gpu else "auto") for folder in folders]
+            return partial(PolicyGames(self.rules, nets, seats, parallel).play, map(new_game, take_each(numbers)))
 
-
-# --- Rows ---
+        return [engine(parallel) for parallel in Parallelism.of(self.on_gpu, slots, threads)]
 
 
 def read_positions(
     recipe: ValueGames, replay: Replay, count: int, rules: Sequence[SplitRule]
 ) -> tuple[Games, list[np.ndarray]]:
-    """The first ``count`` games, and the flat indices of the positions to learn from, of the validation and of the
-    test, apart by games. A game that the move limit cut off, or that ended before the position to be kept, has none.
-    Raises ConfigError where nothing is left to learn from or to be tested on."""
+    """The first ``count`` games, and the flat indices of the positions for training, validation and test. A game has
+    none if it ended before, or by the move limit. Raises ConfigError if training or test is empty."""
     searched, numbers = replay.by_number(count)
     plies = np.array([recipe.first_moves(number)[1] + 1 for number in numbers.tolist()])
     known = searched.games.winners != UNKNOWN
@@ -114,13 +106,10 @@ def read_positions(
     return games, parts
 
 
-# --- The loss ---
-
-
 def loss(outputs: Outputs, targets: Target, before: Tensor | None) -> Losses:
-    """As ``losses.loss``, but for the policy the divergence from ``before`` (B, n² + 1), the logits to be kept, where
-    there are any. The accuracy is of the winner, in decided games."""
-    assert outputs.policy is not None and outputs.value is not None  # what ``check`` makes sure of
+    """As ``losses.loss``, with the policy's divergence from ``before`` (B, n² + 1), the start net's logits, if given.
+    The accuracy is that of the winner in decided games."""
+    assert outputs.policy is not None and outputs.value is not None  # ensured by ``check``
     usual = losses.loss(outputs, targets)
     results = 1.0 - targets.results.to(outputs.value.dtype)
     decided = (targets.results != NO_RESULT) & (results != 0)
@@ -131,17 +120,13 @@ def loss(outputs: Outputs, targets: Target, before: Tensor | None) -> Losses:
     return replace(usual, right=right, policy=functional.kl_div(logs, kept, reduction="batchmean", log_target=True))
 
 
-# --- Training ---
-
-
 def train(
     config: Config,
     results: Path,
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_made: Callable[[str], None] = lambda _: None,
 ) -> Path:
-    """Play the games that are still missing, then train, or go on where a run of this name stopped; the checkpoint's
-    folder. Games are in cache/; otherwise as ``sl.train``."""
+    """Play the missing games into cache/, then train as ``sl.train``."""
     check(config, ("policy", "value"), results)
     encoder = encoder_of(config, results)
     recipe = ValueGames.of(config, results, on_gpu=pick_device(config.device).type != "cpu")
@@ -157,7 +142,6 @@ def train(
     before = deepcopy(network).eval() if config.start else None
 
     def errors(network: Net, part: str) -> dict[str, float]:
-        """The figures of a net over some of the positions of a part."""
         places = {"train": learned, "validation": validation, "test": test}[part]
         count = VALIDATION_POSITIONS if part == "validation" else TEST_POSITIONS
         some = places[np.random.default_rng(config.seed).permutation(len(places))[:count]]
@@ -166,7 +150,6 @@ def train(
     with join_processes(config) as device, Run(network.to(device).train(), config, results) as run:
 
         def measure(part: str) -> dict[str, float]:
-            """Of the test also the errors on training games, and those of the net from which the run started."""
             found = errors(run.averaged, part)
             if part == "test":
                 found |= errors(run.averaged, "train")

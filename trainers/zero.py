@@ -1,19 +1,16 @@
-"""From random weights to a player: a net learns from nothing but the games of its own search. No records.
+"""Self-play learning from random weights: a net learns from the games of its own search, without records.
 
-Each round the averaged net plays against itself, with a Gumbel search at every move (Danihelka et al. 2022, "Policy
-improvement by planning with Gumbel"), and then learns from the latest games: the improved policy, the result and the
-search's win rate, the owner of each point at the end, and the score. Playout cap randomization, ownership and score
-targets, varied komi and the growing window are KataGo's (Wu 2019, "Accelerating self-play learning in Go").
-One process learns on one device; games are played in its threads or on the cores of a cluster.
+Each round the averaged net plays against itself with a Gumbel search (Danihelka et al. 2022, "Policy improvement by
+planning with Gumbel"), and learns from the latest games: improved policy, result and win rate, final owners, and score.
+Playout cap randomization, ownership and score targets, varied komi and the growing window are KataGo's (Wu 2019,
+"Accelerating self-play learning in Go"). Games are played in threads beside the learner, or on a cluster.
 """
-
-from __future__ import annotations
 
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -48,43 +45,38 @@ from trainers.slots import SelfPlayParams
 from trainers.train import Origin, Run, check_run, forget_snapshots, prefetch
 
 GAMES = "games"  # the folder of a run's games, beside its state
-MANY = 1_000_000  # games that a sitting without a limit may play
-RANGE = 8  # games, a slot, that a core of a cluster is asked for at a time
-REMEMBERED = 128  # latest games of a thread, as which another one may begin
-NICE_INCREMENT = 6  # of the threads that play: they step back behind the net that learns
+MANY = 1_000_000  # most games of a sitting without a limit
+RANGE = 8  # games a slot that a core of a cluster gets at a time
+REMEMBERED = 128  # latest games of a thread that another game may fork from
+NICE_INCREMENT = 6  # of the threads that play: the learner comes first
 ROUND_BATCHES, SCALED = 8, 64  # batches of new rows between two learning phases, and positions that scale int8
 PLIES, EVAL_VISITS = 4, 100  # random moves at the start of the games against other bots, and visits a move there
 
-POLICY_INIT_PROB, POLICY_INIT_MOVES = 0.5, 3  # of games whose first moves are drawn from the policy; most such moves
-FORK_GAME_PROB = 0.05  # of games that begin as an earlier one did, and go on with a move drawn from the policy
-KOMI_STDEV, SMALL_KOMI_STDEV = 1.0, 4.0  # of komi, and under 7x7, where one side may win all of the board
-WIDE_KOMI_PROB, WIDE_KOMI_FACTOR = 0.1, 5.0  # of games whose komi varies so much more: the net is to know all komi
+POLICY_INIT_PROB, POLICY_INIT_MOVES = 0.5, 3  # share of games whose first moves are drawn from the policy; most moves
+FORK_GAME_PROB = 0.05  # share of games that fork from an earlier one, with a move drawn from the policy
+KOMI_STDEV, SMALL_KOMI_STDEV = 1.0, 4.0  # of komi; SMALL under 7x7, where one side may win all of the board
+WIDE_KOMI_PROB, WIDE_KOMI_FACTOR = 0.1, 5.0  # share of games with a larger deviation of komi, and its factor
 FIRST_PASS = 0.3  # moves before the first allowed pass, as a share of the points
-
-
-# --- The games ---
 
 
 @dataclass(frozen=True, slots=True)
 class SelfPlayWeights:
-    """The weights with which games are played now, and their settings."""
+    """The current weights of self-play, and the settings of its games."""
 
     network: Net
-    planes: np.ndarray  # (B, P, n, n): positions by which int8 is scaled
+    planes: np.ndarray  # (B, P, n, n): positions that scale int8
     config: Config
-    komi: float  # its mean
+    komi: float  # mean komi
 
     def games(self, net: SelfPlayNet, parallel: Parallelism) -> SearchGames:
-        """An engine that plays them."""
         config, points = self.config, self.config.size**2
-        visits = config.visits + 1, config.cheap_search_visits + 1  # with the root's own, which tells nothing of moves
+        visits = config.visits + 1, config.cheap_search_visits + 1  # one more for the root
         params = SelfPlayParams(*visits, config.full_search_prob, first_pass=int(FIRST_PASS * points))
         search = params_of(Search(search="gumbel", stop_early=False), puct.PuctParams)
         return SearchGames(Rules.preset("cgos", config.size, move_limit=2 * points + 38), net, params, search, parallel)
 
     def begin(self, number: int, earlier: Sequence[np.ndarray]) -> NewGame:
-        """The game of this number. It may begin with the first moves of one of ``earlier`` games, up to a random one
-        before half of it and before the first pass."""
+        """The game of this number. It may fork from one of ``earlier`` games, in its first half and before a pass."""
         random, size = np.random.default_rng([self.config.seed, number]), self.config.size
         limit, passing = size**2, pass_move(size)
         stdev = KOMI_STDEV if size >= 7 else SMALL_KOMI_STDEV
@@ -104,7 +96,7 @@ class SelfPlayWeights:
 def play(
     games: SearchGames, latest: Callable[[], SelfPlayWeights], numbers: Iterator[int], goes_on: Callable[[], bool]
 ) -> Iterator[PlayedGame]:
-    """Play the games of ``numbers``, each as is usual at the moment when it begins."""
+    """Play the games of ``numbers``, each with the latest komi when it begins."""
     earlier: deque[np.ndarray] = deque(maxlen=REMEMBERED)
     for game in games.play((latest().begin(number, earlier) for number in numbers), goes_on):
         earlier.append(game.moves)
@@ -112,14 +104,14 @@ def play(
 
 
 def play_there(slots: int, encoder: str, numbers: Sequence[int], stage: Stage) -> Iterator[PlayedGame]:
-    """Play the games of these numbers on a core of a cluster, with the latest weights there."""
+    """Play the games of these numbers on a core of a cluster, with the latest weights of its node."""
     net, taken = LiveEvaluator(find_encoder(encoder), torch.device("cpu"), bf16=False), None
 
     def goes_on() -> bool:
         nonlocal taken
         if stage.latest is not taken:
             taken = stage.latest
-            net.take(deepcopy(taken.network), taken.planes.copy())  # what Ray gives is shared, and can't be written to
+            net.take(deepcopy(taken.network), taken.planes.copy())  # Ray's objects are read-only
         return not stage.is_over
 
     goes_on()
@@ -127,7 +119,7 @@ def play_there(slots: int, encoder: str, numbers: Sequence[int], stage: Stage) -
 
 
 def warm_up(latest: SelfPlayWeights, encoder: Encoder, device: torch.device, config: Config) -> None:
-    """Play a game, and encode its rows, so that all kernels are compiled before the minutes of a run begin."""
+    """Play a game and encode its rows, so that all kernels are compiled before the minutes of a run begin."""
     net = LiveEvaluator(encoder, device, config.bf16)
     net.take(latest.network, latest.planes)
     latest = replace(latest, config=replace(config, full_search_prob=1.0))
@@ -136,11 +128,8 @@ def warm_up(latest: SelfPlayWeights, encoder: Encoder, device: torch.device, con
     encode_searches(searched, encoder, np.arange(len(searched)), np.zeros(len(searched), np.int64))
 
 
-# --- The settings ---
-
-
 def check(config: Config, results: Path) -> None:
-    """Raise ConfigError or CheckpointError for settings that can't be."""
+    """Raise ConfigError or CheckpointError for invalid settings."""
     check_run(config)
     if not config.net.startswith("arena-"):
         raise ConfigError(f"the net {config.net} hasn't all four heads; choose arena-BLOCKSxCHANNELS")
@@ -149,16 +138,13 @@ def check(config: Config, results: Path) -> None:
     build(config, results)
 
 
-# --- The run ---
-
-
 def learn(run: Run, config: Config, replay: Replay, encoder: Encoder) -> float:
-    """As many steps as the new rows of the run allow, but no more than those of two rounds; rows a second."""
+    """Make the steps that the new rows allow, at most those of two rounds; rows a second."""
     began, rows, batch = time.monotonic(), run.rows, config.batch_size
     due = min(config.replay_ratio * replay.rows - rows, 2 * config.replay_ratio * ROUND_BATCHES * batch)
     steps = int(due) // batch if replay.rows else 0
     make = partial(replay.batch, config.seed, encoder, config.num_workers)
-    with prefetch(make, range(rows, rows + steps * batch, batch), batch, run.device) as ahead:
+    with closing(prefetch(make, range(rows, rows + steps * batch, batch), batch, run.device)) as ahead:
         for planes, targets in ahead:
             losses = search_loss(run.forward(planes), targets, config.outcome_share)
             run.step(losses.total(config), losses.figures(), batch)
@@ -175,8 +161,8 @@ def train(
     on_progress: Callable[[SelfPlayProgress], None] = lambda _: None,
     cluster: ClusterOptions | None = None,
 ) -> Path:
-    """As ``rl.train``; games are played here or on a ``cluster``. They are in training/NAME/, too. Stopped it keeps the
-    games that are over; killed it loses those of one round, and what was learned since the state was saved."""
+    """As ``rl.train``; games are played here or on a ``cluster``, into training/NAME/games. A stopped run keeps all
+    finished games; a killed one loses those of one round, and the steps since the state was saved."""
     check(config, results)
     opponents = [registry.resolve(name).checked(config.size) for name in config.eval_opponents]
     encoder, splits = encoder_of(config, results), inherited_rules(config, results)
@@ -193,16 +179,14 @@ def train(
         ended = Event()
         stack.callback(ended.set)
 
-        # What is played now
-
         def planes(count: int) -> np.ndarray:
-            """Planes of positions that were played, (count, P, n, n); of random games before that."""
+            """Planes (count, P, n, n) of played positions, or of random games before there are any."""
             if replay.rows:
                 return replay.batch(config.seed, encoder, 1, run.step_count, count).planes
             return np.resize(sample := sample_planes(encoder, config.size), (count, *sample.shape[1:]))
 
         def refresh() -> SelfPlayWeights:
-            """The averaged weights and a fair mean komi, for the games that begin from now on."""
+            """The averaged weights and a fair mean komi, for new games."""
             network = run.averaged if nodes is None else deepcopy(run.averaged).cpu()
             komi = replay.margin if config.komi is None else config.komi
             found = SelfPlayWeights(network, planes(SCALED), config, komi)
@@ -218,10 +202,10 @@ def train(
             words = f"{replay.games} games of its own search, {replay.rows} of {replay.positions} positions in full"
             return Origin(encoder, rules, words, planes, splits)
 
-        # Matches of snapshots with bots, and with the snapshot before, as bots are soon outgrown
+        # Matches of snapshots against bots and, as bots soon lose every game, against the snapshot before
 
         def player_of(snapshot: Path) -> AlphaGo:
-            """A snapshot with the search and the precision of the games."""
+            """A snapshot with the search and precision of self-play."""
             precision = "bf16" if device.type != "cpu" and config.bf16 else "auto"
             return AlphaGo(Search(str(snapshot), search="gumbel", visits=EVAL_VISITS, precision=precision))
 
@@ -246,19 +230,18 @@ def train(
                 before = step, player_of(run.saved.with_name(f"{config.name}-step{step}"))
 
         def save_snapshot(calibrates: bool) -> None:
-            """Save a snapshot, and begin its matches, unless those of an earlier one still go on."""
+            """Save a snapshot, and begin its matches unless earlier ones are still played."""
             nonlocal matches, before
             snapshot = run.save_snapshot(origin(), calibrates=calibrates)
             if opponents and matches.done():
-                matches.result()  # raises what one raised
+                matches.result()  # raises an error of the last ones
                 matches = beside.submit(rate, player := player_of(snapshot), run.step_count, before)
                 before = run.step_count, player
 
-        latest = refresh()
+        latest, slots = refresh(), config.parallel_games
+        numbers = range(run.games, config.max_games or run.games + MANY)
         if nodes is None:
             warm_up(latest, encoder, device, config)
-        numbers, slots = range(run.games, config.max_games or run.games + MANY), config.parallel_games
-        if nodes is None:
             parallels, left = Parallelism.of(device.type != "cpu", slots, config.num_workers), iter(numbers)
             engines = [partial(play, latest.games(net, one), lambda: latest, left) for one in parallels]
         else:
@@ -275,7 +258,7 @@ def train(
                 if run.stop_asked or not played:
                     break
 
-                # Learn from the latest games, and give the players what was learned
+                # Learn from the latest games, and give the new weights to the players
                 learned_per_second = learn(run, config, replay, encoder)
                 latest = refresh()
 

@@ -15,6 +15,11 @@ def unexported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trainers.export.write_models", lambda *_: {})
 
 
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("results")
+
+
 @pytest.fixture(scope="session")
 def records() -> list[GameRecord]:
     return [random_game(seed, f"20{17 + seed % 2}-05-{1 + seed % 28:02}") for seed in range(80)]

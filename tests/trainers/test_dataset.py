@@ -61,9 +61,8 @@ def made(records: list[GameRecord], tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("sets")
     table = symmetry_table(SIZE)[3]
     turned = replace(records[0], moves=tuple(int(table[move]) for move in records[0].moves))
-    return build(
-        [write(folder / "g.sgfs", [*records, turned], "(;SZ[7];B[zz])")], folder / "set", GameFilter(SIZE), HALF
-    )
+    source = write(folder / "g.sgfs", [*records, turned], "(;SZ[7];B[zz])")
+    return build([source], folder / "set", GameFilter(SIZE), HALF)
 
 
 def test_every_game_is_in_one_part_however_it_is_packed_and_by_how_many_it_is_read(

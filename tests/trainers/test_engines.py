@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.selfplay import replayed
 
 from arena import BotFault, ConfigError
 from arena.contract.bot import Limits
@@ -113,9 +114,8 @@ def test_an_engine_without_ownership_teaches_the_rest(script: Path, tmp_path: Pa
     (engine,) = TeacherGames.of(told, Registry(config, tmp_path / "results"), tmp_path).engines(deque(range(2)), 2, 1)
     replay = Replay(tmp_path / "kept", 5)
     replay.add(list(engine(lambda: True)))
-    batch = encode_searches(
-        replay.searched, find_encoder("arena-17"), every := np.arange(len(replay.searched)), every % 8
-    )
+    every = np.arange(len(replay.searched))
+    batch = encode_searches(replay.searched, find_encoder("arena-17"), every, every % 8)
     assert len(batch) and set(np.unique(batch.owners)) <= {-1, 0, 1}
 
 
@@ -135,17 +135,15 @@ def test_it_judges_the_moves_of_a_player_or_of_the_student(script: Path, tmp_pat
         over = list(engine(lambda: True))
         assert len(over) == 4
         for finished in over:
-            game = Game(recipe.rules)
             found = dict(zip(finished.plies.tolist(), finished.levels, strict=True))
-            for ply, move in enumerate(finished.moves.tolist()):
+            for ply, (game, _) in enumerate(replayed(finished, recipe.rules)):
                 if ply in found:  # the teacher's: the last points are the best
                     assert found[ply].argmax() == 25 and not found[ply][~game.legal_moves()].any()
-                game.play(move)
     replay, encoder = Replay(tmp_path / "kept", 5), find_encoder("arena-17")
     replay.add(over)
     unjudged = np.full_like(replay.searched.owners, NOT_JUDGED)
     searched = SearchedGames.joined([replay.searched, replace(replay.searched, owners=unjudged)])
-    which = np.concatenate([np.arange(len(searched)), np.arange(len(searched))])
+    which = np.tile(np.arange(len(searched)), 2)
     batch = encode_searches(searched, encoder, which, np.arange(len(which)) % 8)
     mine, other = batch.planes[:, :2].reshape(2 * len(searched), 2, 25).transpose(1, 0, 2)
     early, judged = batch.plies < 4, which < len(searched) // 2  # early: nothing can be captured yet

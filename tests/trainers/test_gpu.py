@@ -1,8 +1,6 @@
 """Training on a GPU: on a pretended one everywhere, and on a real one where there is one. Each in a process of its own,
 as torch knows its devices when it first learns."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Iterator
@@ -67,20 +65,18 @@ def config_of(name: str, given: Path) -> Loop:
     rows: dict[str, Any] = {"size": SIZE, "net": "arena-1x8", "batch_size": 16, "max_rows": 64, "validate_every": 32}
     records: dict[str, Any] = {"data": (str(given / "random.sgfs"),), "validation_split": 0.2}
     short: dict[str, Any] = {"max_minutes": None, "eval_opponents": ()}
-    if name == "sl":
-        return SL(**rows, **records)
-    if name == "ownership":
-        return Ownership(**rows | {"net": "gocnn-2x8"}, **records)
-    if name == "value":
-        return Value(**rows, start=net, policy=net, games=60, test_split=0.3, parallel_games=24)
-    if name == "distill":
-        teacher = f"alphago:checkpoint={net},visits=8"
-        return Distill(**rows, start=net, teacher=teacher, games=24, parallel_games=24, test_split=0.2)
-    if name == "zero":
-        played: dict[str, Any] = {"visits": 4, "cheap_search_visits": 2, "parallel_games": 8, "max_games": 24}
-        return Zero(size=5, net="arena-1x8", batch_size=8, **played, **short)
+    teacher = {"teacher": f"alphago:checkpoint={net},visits=8"}
+    played: dict[str, Any] = {"visits": 4, "cheap_search_visits": 2, "parallel_games": 8, "max_games": 24}
     learned: dict[str, Any] = {"gae_lambda": 0.9, "optimizer": "muon", "max_iterations": 2}
-    return RL(start=net, size=SIZE, games=4, eval_games=2, pool_every=1, **learned, **short)
+    configs: dict[str, Loop] = {
+        "sl": SL(**rows, **records),
+        "ownership": Ownership(**rows | {"net": "gocnn-2x8"}, **records),
+        "value": Value(**rows, start=net, policy=net, games=60, test_split=0.3, parallel_games=24),
+        "distill": Distill(**rows, **teacher, start=net, games=24, parallel_games=24, test_split=0.2),
+        "zero": Zero(size=5, net="arena-1x8", batch_size=8, **played, **short),
+        "rl": RL(start=net, size=SIZE, games=4, eval_games=2, pool_every=1, **learned, **short),
+    }
+    return configs[name]
 
 
 def learned(name: str, bf16: bool, given: Path, results: Path, device: str) -> dict[str, torch.Tensor]:

@@ -1,12 +1,11 @@
 """Reinforcement learning in small: signs and masks of the loss, the pool, and what a run promises."""
 
-from __future__ import annotations
-
 import math
 import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,23 +56,9 @@ def parted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def small(beginner: Checkpoint) -> Config:
-    return Config(
-        "small",
-        start=str(beginner.folder),
-        size=SIZE,
-        komi=0.5,
-        games=4,
-        plies=2,
-        pool_every=2,
-        max_iterations=4,
-        learning_rate=0.003,
-        eval_games=4,
-        eval_opponents=("mcts:playouts=10",),
-        device="cpu",
-    )
-
-
-# --- The loss ---
+    played: Any = {"komi": 0.5, "games": 4, "plies": 2, "eval_games": 4, "eval_opponents": ("mcts:playouts=10",)}
+    short: Any = {"pool_every": 2, "max_iterations": 4, "learning_rate": 0.003, "device": "cpu"}
+    return Config("small", SIZE, start=str(beginner.folder), **played, **short)
 
 
 def test_the_loss_is_that_of_the_definition_and_leaves_out_what_is_not_sensible() -> None:
@@ -116,8 +101,6 @@ def test_the_pool_has_the_first_net_and_the_latest() -> None:
     assert members == [[0], [0], [0, 5], [0, 5, 10], [0, 20, 25]]
 
 
-# --- Matches against bots ---
-
 MATCH = rl.RatingMatch(RULES, 6, 2, (1, 2))
 
 
@@ -156,9 +139,6 @@ def test_a_match_against_a_bot_is_that_of_the_exported_net(beginner: Checkpoint)
     one, four = (MATCH.play(net, mcts.build(), slots=slots).tolist() for slots in (1, 4))
     assert one == four == MATCH.play(policy, mcts.build()).tolist()
     assert MATCH.play(mcts.build(), policy).tolist() != one
-
-
-# --- A run ---
 
 
 def train(config: Config, results: Path, on_progress: Callable[[SelfPlayProgress], None] = lambda _: None) -> Path:

@@ -75,9 +75,6 @@ def play_by_policy(boards, weights, seed, moves):
     return forbidden, taken
 
 
-# The slow twin.
-
-
 def offset_code(rows: int, columns: int) -> int:
     near, far = sorted((min(abs(rows), rollouts.REACH - 1), min(abs(columns), rollouts.REACH - 1)))
     return near * rollouts.REACH + far
@@ -273,9 +270,6 @@ def test_moves_are_drawn_as_the_probabilities_say() -> None:
     often = expected * total > 5
     error = ((seen - expected * total)[often] ** 2 / (expected * total)[often]).sum()
     assert error < often.sum() + 4 * np.sqrt(2 * often.sum())  # 4 sigma of chi square
-
-
-# Training and the checkpoint.
 
 
 def played_by_habit(seed: int) -> GameRecord:

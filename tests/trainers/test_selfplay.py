@@ -23,13 +23,7 @@ from trainers import selfplay
 from trainers.distill import TeacherGames
 from trainers.games import DRAWN
 from trainers.replay import make_chunk, searched_games
-from trainers.selfplay import (
-    NewGame,
-    Parallelism,
-    PlayedGame,
-    Players,
-    SearchGames,
-)
+from trainers.selfplay import NewGame, Parallelism, PlayedGame, Players, SearchGames
 from trainers.settings import Distill
 from trainers.slots import SelfPlayParams, all_sensible, chances, draw_move, to_levels
 
@@ -40,24 +34,19 @@ pytestmark = pytest.mark.xdist_group("selfplay")  # one worker compiles the kern
 
 
 class Wishes:
-    """Likes the same moves everywhere; remembers how many it was asked about at once. A scripted net."""
+    """A scripted net with the same logits everywhere."""
 
     encoder = STONES
 
     def __init__(self, logits: np.ndarray):
         self.wishes = logits.astype(np.float32)
-        self.batches: list[int] = []
 
     def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        self.batches.append(len(planes))
         return np.tile(self.wishes, (len(planes), 1)), np.full(len(planes), np.nan, np.float32)
 
 
 def the_first(numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
     return np.zeros(len(numbers), np.int64)
-
-
-# --- Policies ---
 
 
 @pytest.mark.parametrize("rules", [Rules.preset("cgos", 5, 0.0), Rules.preset("cgos", 7, 2.5, 31)], ids=str)
@@ -132,9 +121,6 @@ def test_an_opening_is_given_and_one_that_cannot_be_is_refused() -> None:
             play(rules, 2, openings=[opening, opening])
 
 
-# --- Searches ---
-
-
 def slowly_played(bot: Any, recipe: TeacherGames, number: int) -> PlayedGame:
     """A game of a search, one move after the other."""
     new = recipe.begin(number)
@@ -160,10 +146,7 @@ def slowly_played(bot: Any, recipe: TeacherGames, number: int) -> PlayedGame:
 
 @pytest.mark.parametrize(
     "settings",
-    [
-        "visits=12,rollout_weight=0.5,rollouts_full=0",
-        "visits=17,virtual_loss_batch=3,stop_early=false@simulations=9",
-    ],
+    ["visits=12,rollout_weight=0.5,rollouts_full=0", "visits=17,virtual_loss_batch=3,stop_early=false@simulations=9"],
 )
 def test_a_search_in_slots_plays_the_games_that_its_bot_plays(
     settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -171,9 +154,8 @@ def test_a_search_in_slots_plays_the_games_that_its_bot_plays(
     """Whatever the slots, the threads and the groups; the bot is the slow twin."""
     monkeypatch.setattr(selfplay, "PIECE", 2)
     net = untrained(tmp_path / "net", 1)
-    config = Distill(
-        teacher=f"alphago:checkpoint={net},max_tree_mb=1,{settings}", size=SIZE, komi=2.5, cheap_search_visits=4
-    )
+    teacher = f"alphago:checkpoint={net},max_tree_mb=1,{settings}"
+    config = Distill(teacher=teacher, size=SIZE, komi=2.5, cheap_search_visits=4)
     recipe, numbers = TeacherGames.of(config, Registry(), tmp_path), range(20, 32)
     bot = recipe.teacher.build()
     expected = [slowly_played(bot, recipe, number) for number in numbers]
@@ -239,7 +221,7 @@ def test_games_of_gumbel_searches_follow_the_rules_and_teach_legal_moves_whateve
 
 
 class Watcher:
-    """A net that likes all moves, by an encoder that wants earlier positions; remembers what it was shown."""
+    """A net with equal logits and an encoder of earlier positions; remembers the planes that it was shown."""
 
     encoder = find_encoder("katago-22")
 

@@ -1,18 +1,17 @@
 """Training: rows and splits, what the loop promises on resuming and stopping, and supervised learning in small."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
 import resource
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock, call
 
 import numpy as np
 import pytest
@@ -56,21 +55,9 @@ def games(records: list[GameRecord]) -> Games:
 
 @pytest.fixture(scope="module")
 def tiny(archive: Path) -> sl.Config:
-    return sl.Config(
-        name="tiny",
-        data=(str(archive),),
-        size=SIZE,
-        test_from="2018-01-01",
-        validation_split=0.1,
-        net="arena-2x16",
-        batch_size=32,
-        max_rows=20 * 32,
-        validate_every=256,
-        device="cpu",
-    )
-
-
-# Rows.
+    split: Any = {"data": (str(archive),), "test_from": "2018-01-01", "validation_split": 0.1}
+    short: Any = {"batch_size": 32, "max_rows": 20 * 32, "validate_every": 256, "device": "cpu"}
+    return sl.Config("tiny", SIZE, net="arena-2x16", **split, **short)
 
 
 def test_an_epoch_has_every_position_once_and_batches_do_not_matter(games: Games) -> None:
@@ -83,12 +70,12 @@ def test_an_epoch_has_every_position_once_and_batches_do_not_matter(games: Games
     for different in (rows.positions(rows.per_epoch, 50)[0], other.positions(0, 50)[0]):
         assert not np.array_equal(different, places[:50])
     cpu = torch.device("cpu")
-    with prefetch(rows.batch, range(16, 136, 24), 8, cpu) as batches:
+    with closing(prefetch(rows.batch, range(16, 136, 24), 8, cpu)) as batches:
         for number, (planes, target) in enumerate(batches):
             expected = rows.batch(16 + 24 * number, 8)
             assert np.array_equal(planes, expected.planes) and np.array_equal(target.moves, expected.moves)
-    with prefetch(rows.batch, [-(10**9)], 8, cpu) as batches, pytest.raises(ValueError):
-        next(batches)
+    with pytest.raises(ValueError):
+        next(prefetch(rows.batch, [-(10**9)], 8, cpu))
 
 
 def test_rows_turn_with_the_board_and_owners_and_scores_are_the_side_to_moves_where_the_board_tells_the_margin(
@@ -112,9 +99,6 @@ def test_rows_turn_with_the_board_and_owners_and_scores_are_the_side_to_moves_wh
     kept = data.games_from_records([records[0], *wrong], SIZE)
     rows = encode_positions(kept, ENCODER, kept.starts[:3], np.zeros(3, np.int64))
     assert list(np.isnan(rows.scores)) == [False, True, True] and not rows.owners[1:].any()
-
-
-# The loss and the loop.
 
 
 @pytest.mark.smoke
@@ -181,9 +165,6 @@ def test_muon_takes_neither_the_first_nor_a_last_layer_of_any_net(name: str) -> 
     assert muon and not muon & adam and muon | adam == set(names.values())
     assert all(name.endswith("weight") for name in muon)
     assert not [name for name in muon for end in ENDS if end in name]
-
-
-# Supervised learning.
 
 
 @pytest.mark.parametrize(("net", "optimizer"), [("arena-2x16", "muon"), ("trencseni-cnn", "adamw")])
@@ -256,41 +237,33 @@ def test_a_run_can_be_played_meanwhile_its_older_snapshots_go_and_a_damaged_stat
         sl.train(config, tmp_path)
 
 
-def test_a_run_starts_from_a_checkpoint_of_its_shape_also_if_it_is_told_who_plays(
+def test_a_run_starts_from_a_narrower_net_or_one_without_ranks_and_computes_what_it_did(
     tiny: sl.Config, tmp_path: Path
 ) -> None:
-    first = Checkpoint.open(sl.train(replace(tiny, name="first", max_rows=32), tmp_path))
-    people = replace(tiny, start="first", encoder="human-34", name="people", max_rows=64)
-    planes = torch.rand(4, 34, SIZE, SIZE, generator=torch.Generator().manual_seed(1))
-    with torch.no_grad():
-        before, after = load_network(first).eval()(planes[:, :17]), build(people, tmp_path).eval()(planes)
-    assert torch.allclose(before.policy, after.policy, atol=1e-5)
-    assert torch.allclose(before.value, after.value, atol=1e-5)
-    manifest = Checkpoint.open(sl.train(people, tmp_path)).manifest
-    assert (manifest.encoder, manifest.planes, manifest.parent) == ("human-34", 34, first.identity)
-    with pytest.raises(CheckpointError, match="channels 16; give its net"):
-        sl.train(replace(tiny, name="wrong", start="first", net="arena-2x8"), tmp_path)
-
-
-def test_a_run_starts_from_a_narrower_net_and_computes_what_it_did(tiny: sl.Config, tmp_path: Path) -> None:
     narrow = Checkpoint.open(sl.train(replace(tiny, name="narrow", max_rows=64), tmp_path))
+    people = replace(tiny, start="narrow", encoder="human-34", name="people", max_rows=64)
     wider = replace(tiny, start="narrow", net="arena-2x24", encoder="arena-31", name="wide", max_rows=96)
-    network = build(wider, tmp_path).eval()
-    planes = torch.rand(4, 31, SIZE, SIZE, generator=torch.Generator().manual_seed(1))
-    with torch.no_grad():
-        for before, after in zip(load_network(narrow).eval()(planes[:, :17]), network(planes), strict=True):
-            assert torch.allclose(before, after, atol=1e-5)
+    random = torch.rand(4, 34, SIZE, SIZE, generator=torch.Generator().manual_seed(1))
+    for config, planes in ((people, 34), (wider, 31)):
+        with torch.no_grad():
+            before = load_network(narrow).eval()(random[:, :17])
+            after = build(config, tmp_path).eval()(random[:, :planes])
+        assert all(torch.allclose(*outputs, atol=1e-5) for outputs in zip(before, after, strict=True))
+    manifest = Checkpoint.open(sl.train(people, tmp_path)).manifest
+    assert (manifest.encoder, manifest.planes, manifest.parent) == ("human-34", 34, narrow.identity)
     wide = Checkpoint.open(sl.train(wider, tmp_path))
     learned = load_network(wide).state_dict()["tower.1.conv1.weight"]
     assert learned.shape == (24, 24, 3, 3) and learned[:16, 16:].any()  # the new channels are used
     on = sl.train(replace(wider, name="on", start="wide", encoder="", max_rows=32), tmp_path)
     assert Checkpoint.open(on).manifest.encoder == "arena-31"  # that of its start
-    with pytest.raises(CheckpointError, match="planes 31; give its net"):
-        sl.train(replace(wider, name="wrong", start="wide", encoder="arena-17"), tmp_path)
-    with pytest.raises(CheckpointError, match="blocks 2; give its net"):
-        sl.train(replace(wider, name="wrong", net="arena-3x24"), tmp_path)
-    with pytest.raises(CheckpointError, match="channels 24; give its net"):
-        sl.train(replace(wider, name="wrong", start="wide", net="arena-2x16"), tmp_path)
+    for config, shape in (
+        (replace(tiny, start="narrow", net="arena-2x8"), "channels 16"),
+        (replace(wider, start="wide", encoder="arena-17"), "planes 31"),
+        (replace(wider, net="arena-3x24"), "blocks 2"),
+        (replace(wider, start="wide", net="arena-2x16"), "channels 24"),
+    ):
+        with pytest.raises(CheckpointError, match=f"{shape}; give its net"):
+            sl.train(replace(config, name="wrong"), tmp_path)
 
 
 def test_a_run_begins_with_the_mean_of_several_nets(tiny: sl.Config, tmp_path: Path) -> None:
@@ -328,12 +301,10 @@ def test_a_childs_held_out_games_are_never_its_parents_training_games(tiny: sl.C
     sl.train(other, tmp_path)
     first, *before = inherited_rules(replace(short, start="child"), tmp_path)
     assert first == data.SplitRule(20180101, 0.4, 0.2) and tuple(before) == rules
-    manifest = tmp_path / "checkpoints" / "child" / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"by_player"', '"by_club"'))
+    for manifest in (tmp_path / "checkpoints" / "child" / "manifest.json", tmp_path / "set" / data.MANIFEST):
+        manifest.write_text(manifest.read_text().replace('"by_player"', '"by_club"'))
     with pytest.raises(CheckpointError, match=r"child: .* a split that this version doesn't know .*by_club"):
         inherited_rules(replace(short, start="child"), tmp_path)
-    manifest = tmp_path / "set" / data.MANIFEST
-    manifest.write_text(manifest.read_text().replace('"by_player"', '"by_club"'))
     with pytest.raises(RecordError, match=r"set: .* a split that this version doesn't know .*by_club"):
         data.read_split(replace(other, data=(str(tmp_path / "set"),)), cache)
 
@@ -375,8 +346,12 @@ def test_of_two_trainers_on_one_name_the_second_is_refused(tmp_path: Path) -> No
         assert (training / "state.pt").read_text() == "precious"
 
 
-def begin(folder: Path, **changes: float) -> Run:
-    return Run(torch.nn.Linear(4, 4), sl.Config("run", **changes), folder)  # type: ignore[arg-type]
+def begin(folder: Path, **changes: Any) -> Run:
+    return Run(torch.nn.Linear(4, 4), sl.Config("run", **{"max_rows": 100, **changes}), folder)
+
+
+def step(run: Run) -> None:
+    run.step(run.network(torch.ones(2, 4)).sum(), {}, 2)
 
 
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
@@ -406,8 +381,8 @@ def test_a_run_whose_numbers_are_not_finite_stops_and_saves_none(rows: int, tiny
 
 def test_a_damaged_state_is_never_another_one(tmp_path: Path) -> None:
     """Of 60 states with one flipped bit 52 were read, as other states."""
-    run, random = begin(tmp_path, max_rows=100), np.random.default_rng(1)
-    run.step(run.network(torch.ones(2, 4)).sum(), {}, 2)
+    run, random = begin(tmp_path), np.random.default_rng(1)
+    step(run)
     whole, (path, state) = run.save().read_bytes(), (tmp_path / STATE_FILE, read_tensors(run.folder / STATE_FILE))
     refused = 0
     for place in random.choice(8 * len(whole), 200, replace=False).tolist():
@@ -427,63 +402,52 @@ def test_a_damaged_state_is_never_another_one(tmp_path: Path) -> None:
 
 def test_damaged_lines_of_a_log_are_dropped(tmp_path: Path) -> None:
     """A resumed run ended with a traceback. JSON has no NaN."""
-    run = begin(tmp_path, max_rows=100)
+    run = begin(tmp_path)
     for _ in range(2):
-        run.step(run.network(torch.ones(2, 4)).sum(), {}, 2)
+        step(run)
         run.log(nothing=math.nan)
     run.save()
     log = run.folder / METRICS_FILE
     first, second = log.read_bytes().splitlines(keepends=True)
     assert b"NaN" not in first and "nothing" not in json.loads(first)
     log.write_bytes(b"garbage\n" + first + b"[1]\n\xff\xfe{}\n{}\n" + second + b'{"step": 2')
-    assert begin(tmp_path, max_rows=100).restore() and log.read_bytes() == first + second
+    assert begin(tmp_path).restore() and log.read_bytes() == first + second
 
 
 def test_figures_are_written_for_tensorboard_where_it_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written: list[Any] = []
-
-    class Writer:
-        def __init__(self, folder: Path, purge_step: int) -> None:
-            written.append((folder.name, purge_step))
-
-        def add_scalar(self, *figure: Any) -> None:
-            written.append(figure)
-
-        def close(self) -> None:
-            written.append("closed")
-
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=Writer))
-    with begin(tmp_path, max_rows=100) as run:
-        run.step(run.network(torch.ones(2, 4)).sum(), {}, 2)
+    writer = Mock()
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", writer)
+    with begin(tmp_path) as run:
+        step(run)
         run.log(loss=0.25)
-    assert written[0] == (run.folder.name, 1) and ("loss", 0.25, 1) in written and written[-1] == "closed"
+    first, *scalars, last = writer.mock_calls
+    assert first == call.SummaryWriter(run.folder, purge_step=1) and last == call.SummaryWriter().close()
+    assert call.SummaryWriter().add_scalar("loss", 0.25, 1) in scalars
 
 
 def test_processes_wait_longer_for_each_other_than_a_test_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """After five minutes of the first one's tests the others ended."""
-    given: dict[str, Any] = {}
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "1")
-    monkeypatch.setattr(torch.distributed, "init_process_group", lambda *_, **options: given.update(options))
-    monkeypatch.setattr(torch.distributed, "barrier", lambda: None)
-    monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: None)
+    distributed = Mock()
+    monkeypatch.setattr("trainers.processes.distributed", distributed)
     with join_processes(sl.Config("x", device="cpu")):
-        assert given["timeout"].total_seconds() >= 3600
+        assert distributed.init_process_group.call_args.kwargs["timeout"].total_seconds() >= 3600
 
 
 def test_a_resumed_run_forgets_the_figures_of_steps_that_it_makes_again(tmp_path: Path) -> None:
-    run = begin(tmp_path, max_rows=100)
-    for step in range(4):
-        run.step(run.network(torch.ones(2, 4)).sum(), {}, 2)
-        run.log(loss=float(step))
-        if step == 1:
+    run = begin(tmp_path)
+    for number in range(4):
+        step(run)
+        run.log(loss=float(number))
+        if number == 1:
             run.save()
     state = read_tensors(run.folder / STATE_FILE)
     del state["settings"]["average"]  # a setting that an earlier version hadn't
     write_tensors(run.folder / STATE_FILE, state)
-    again = begin(tmp_path, max_rows=100)
+    again = begin(tmp_path)
     before = [tensor.data_ptr() for tensor in again.averaged.parameters()]
     assert again.restore() and again.step_count == 2
     again.log(loss=9.0)
@@ -499,10 +463,10 @@ def test_the_first_step_of_a_sitting_which_may_compile_the_net_counts_for_nothin
     now = 0.0
     monkeypatch.setattr("trainers.train.time.monotonic", lambda: now)
     for plays, spent in ((False, 30), (True, 120)):
-        run = begin(tmp_path, max_minutes=10)
+        run = begin(tmp_path, max_rows=None, max_minutes=10)
         if plays:
             run.count_minutes()
         for seconds in (90.0, 30.0):
             now += seconds
-            run.step(run.network(torch.ones(2, 4)).sum(), {}, 2)
+            step(run)
         assert run.seconds == spent and run.done == pytest.approx(spent / 600)

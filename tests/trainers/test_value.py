@@ -1,12 +1,11 @@
 """The value net: whose view a sign is of, one position a game, games in three phases, and what a run leaves."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from collections import deque
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,20 +38,9 @@ def nets(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def tiny(nets: tuple[Path, Path]) -> Config:
-    return Config(
-        name="tiny",
-        policy=str(nets[0]),
-        start=str(nets[0]),
-        net="arena-1x8",
-        size=SIZE,
-        games=60,
-        test_split=0.3,
-        validation_split=0.1,
-        batch_size=16,
-        max_rows=8 * 16,
-        validate_every=64,
-        device="cpu",
-    )
+    short: Any = {"batch_size": 16, "max_rows": 8 * 16, "validate_every": 64, "device": "cpu"}
+    short |= {"games": 60, "test_split": 0.3, "validation_split": 0.1}
+    return Config("tiny", SIZE, policy=str(nets[0]), start=str(nets[0]), net="arena-1x8", **short)
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +55,6 @@ def test_nets_play_from_a_folder_with_a_comma(tiny: Config, recipe: ValueGames, 
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("results")
-
-
-@pytest.fixture(scope="module")
 def played(tiny: Config, recipe: ValueGames, results: Path) -> Replay:
     """The games of ``tiny``, in ``results``."""
     return play(tiny, recipe, results)
@@ -79,9 +62,6 @@ def played(tiny: Config, recipe: ValueGames, results: Path) -> Replay:
 
 def play(config: Config, recipe: ValueGames, results: Path) -> Replay:
     return replay.play_games(replace(config, parallel_games=8), recipe, results)
-
-
-# --- The loss ---
 
 
 def test_a_net_that_is_sure_of_the_right_result_has_no_loss_and_keeps_its_policy() -> None:
@@ -98,9 +78,6 @@ def test_a_net_that_is_sure_of_the_right_result_has_no_loss_and_keeps_its_policy
     assert torch.isclose(wrong.policy, (told * (told / kept).log()).sum(1).mean())
     played = value.loss(Outputs(policy, sure), target, None)
     assert torch.isclose(played.policy, functional.cross_entropy(policy, target.moves))
-
-
-# --- Games in three phases ---
 
 
 @pytest.mark.parametrize("other", [False, True])
@@ -135,9 +112,6 @@ def test_the_position_after_the_random_move_is_learned_from_with_the_result(
     late = replace(recipe, policy_moves=10**6)  # games end before that position
     with pytest.raises(ConfigError, match=r"about 30 % of them .*; play more games"):
         value.read_positions(late, played, 60, rules)
-
-
-# --- Training ---
 
 
 def test_training_lowers_the_error_and_leaves_a_net_that_plays(tiny: Config, played: Replay, results: Path) -> None:

@@ -44,9 +44,6 @@ ENCODER = find_encoder("arena-17")
 pytestmark = pytest.mark.xdist_group("selfplay")  # one worker compiles the kernels of self-play, not all of them
 
 
-# --- The games ---
-
-
 def config_of(**changed: object) -> Config:
     usual = {"name": "z", "max_minutes": None, "max_games": 24, "parallel_games": 8, "num_workers": 1, "batch_size": 8}
     usual |= {"visits": 8, "cheap_search_visits": 4, "eval_games": 2, "device": "cpu"}
@@ -96,9 +93,6 @@ def test_a_core_of_a_cluster_plays_with_the_latest_weights_there(monkeypatch: py
     stage.is_over = True
     assert {game.komi for game in played} == {0.5, 7.0} and len(list(games)) <= 6
     assert len({game.number for game in played}) == len(played)
-
-
-# --- Nets that play while they learn ---
 
 
 def seeded_net(net: str, size: int) -> Network:
@@ -168,9 +162,6 @@ def test_a_packed_net_answers_as_torch_does_for_any_shape_and_size(net: str, siz
     wanted, expected = answers(network, planes)
     assert (logits - wanted).var() < 0.003 * wanted.var()
     assert evaluate_with(model, planes)[1] == pytest.approx(expected, abs=0.03)
-
-
-# --- Runs ---
 
 
 @pytest.fixture(autouse=True)
