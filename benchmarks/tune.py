@@ -58,9 +58,8 @@ def main(words: Sequence[str]) -> int:
     ranges = dict(_read_range(text) for text in options.setting)
     for name in ranges:
         if type(getattr(bot.config, name, None)) is not float:
-            raise ConfigError(
-                f"{name}: {bot.name} has no such setting with a fractional number; see: arena bots {bot.name}"
-            )
+            problem = f"{bot.name} has no such setting with a fractional number"
+            raise ConfigError(f"{name}: {problem}; see: arena bots {bot.name}")
     lows, highs = (np.array(ends) for ends in zip(*ranges.values(), strict=True))
     start = (np.array([getattr(bot.config, name) for name in ranges]) - lows) / (highs - lows)
 

@@ -21,8 +21,6 @@ from arena.cli import options
 from arena.cli.options import RESULTS, Argument, ConfigFile, Number, Results, with_options
 from arena.players.config import TermsTable
 
-EXIT_SECONDS = 2.0  # that a bot has to close after Ctrl-C
-
 if TYPE_CHECKING:
     from arena.contract import bot
     from arena.players.player import Player
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from arena.ratings import EloEstimate
     from arena.results.store import Pool
 
-
+EXIT_SECONDS = 2.0  # that a bot has to close after Ctrl-C
 SCREENS = ("match", "tournament", "gate", "play", "show")  # the commands that have a full screen
 
 

@@ -177,9 +177,8 @@ class EventSetup:
         with ratings_written(state, store, self.console, self.results, self.registry.anchors):
             self.show(state, store, may_play)
         if state.standings.is_decided and state.stored == state.resumed:
-            self.console.print_line(
-                "The test is decided; for more games, play another match: --name NAME --seed NUMBER."
-            )
+            words = "The test is decided; for more games, play another match: --name NAME --seed NUMBER."
+            self.console.print_line(words)
         return state
 
     def show(self, state: EventState, store: Store, may_play: bool = True) -> None:

@@ -55,21 +55,13 @@ def gate(
     from arena.match.schedule import Gate, Match
     from arena.players.config import require_writable
     from arena.report.text import gate_lines
-    from arena.results.gate import (
-        GateMatch,
-        Ruling,
-        checkpoint_of,
-        count_candidates,
-        entry_for,
-        resume_gate,
-        with_checkpoint,
-    )
+    from arena.results import gate as gates
     from arena.results.store import Store, database
     from bots.nets.checkpoint import SHIPPED, add_gate, copy_checkpoint, find
 
     setup = events.EventSetup(registry, results, workers, cluster)
     folder = find(checkpoint.removeprefix("checkpoint:"), results)
-    name = against or entry_for(registry, folder)
+    name = against or gates.entry_for(registry, folder)
     if ":" in name or "@" in name:
         raise ConfigError(f"--against {name} is not an entry's name; put a bot with settings behind --as")
     agreed, limits = events.read_terms(terms, setup.console.print_line), events.read_limits(terms)
@@ -81,34 +73,34 @@ def gate(
         raise ConfigError(f"{name} already plays {folder.name}: the two nets are identical ({net[:8]})")
     path = config or options.CONFIG
     require_writable(path)
-    present = player if played_as is None else with_checkpoint(player, checkpoint_of(entry))
-    for one in (with_checkpoint(player, folder), present):
+    present = player if played_as is None else gates.with_checkpoint(player, gates.checkpoint_of(entry))
+    for one in (gates.with_checkpoint(player, folder), present):
         one.checked(agreed.rules.size)
     ships = folder.resolve().parent == SHIPPED.resolve()
     never_changes = ships or folder.resolve().name.endswith(f"-{net[:8]}")
     kept = folder if never_changes else results / "checkpoints" / f"{folder.resolve().name}-{net[:8]}"
-    is_new, ruling = _identity(player, kept) != net, Ruling.UNDECIDED
+    is_new, ruling = _identity(player, kept) != net, gates.Ruling.UNDECIDED
     try:
         if is_new:
             copy_checkpoint(folder, kept)
             if _identity(player, kept) != net:
                 raise UserError(f"{folder} was changed while it was copied; run the same command again")
-        candidate = with_checkpoint(player, kept).with_limits(limits)
+        candidate = gates.with_checkpoint(player, kept).with_limits(limits)
         about = Gate(name, kept.name)
         most = default(games, SPRT_GAMES)
         match = Match(candidate, present.with_limits(limits), agreed, most, test=test, gate=about)
         with Store.of(results) if database(results).exists() else nullcontext() as store:
-            match, before = (match, 0) if store is None else resume_gate(store, match, is_tested=sprt is not None)
+            match, before = (match, 0) if store is None else gates.resume_gate(store, match, is_tested=sprt is not None)
         if before:
             found = f"These two played {plural(before, 'game')} before ({match.event})"
             setup.console.print_line(f"{found}. The test counts them and continues, from --seed {match.terms.seed}.")
         with setup.opened(match) as store:
             standings, changed = setup.play(match, store, games is not None).standings, None
-            evidence = GateMatch(match, standings, count_candidates(store, match))
-            if evidence.ruling is Ruling.ACCEPTED:
+            evidence = gates.GateMatch(match, standings, gates.count_candidates(store, match))
+            if evidence.ruling is gates.Ruling.ACCEPTED:
                 changed = _promote(entry, candidate, kept, path, options.registry_of(config, results), results)
         ruling = evidence.ruling
-        places = dict.fromkeys((folder, kept) if ruling is Ruling.ACCEPTED or not is_new else (folder,))
+        places = dict.fromkeys((folder, kept) if ruling is gates.Ruling.ACCEPTED or not is_new else (folder,))
         noted = [place for place in places if not ships and _identity(candidate, place) == net]
         for line in gate_lines(evidence, folder, changed, noted):
             setup.console.print_line(line)
@@ -118,9 +110,9 @@ def gate(
             except CheckpointError as error:  # the ruling stands
                 setup.console.print_line(f"The manifest has no record of this gate: {error}.")
     finally:
-        if is_new and ruling is not Ruling.ACCEPTED and _identity(player, folder) == net:
+        if is_new and ruling is not gates.Ruling.ACCEPTED and _identity(player, folder) == net:
             shutil.rmtree(kept, ignore_errors=True)
-    if ruling is not Ruling.ACCEPTED:
+    if ruling is not gates.Ruling.ACCEPTED:
         raise typer.Exit(1)
 
 

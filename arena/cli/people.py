@@ -133,10 +133,8 @@ def begin_game(
     """A game of these players after an opening of ``moves``, and its bots. ``limits`` are the people's; ``fields`` are
     more fields of the record."""
     black, white = (sides[colour] for colour in Colour)
-    fields |= {
-        key: "" if side.name == GUEST else side.identity
-        for key, side in (("black_player", black), ("white_player", white))
-    }
+    for key, side in (("black_player", black), ("white_player", white)):
+        fields[key] = "" if side.name == GUEST else side.identity
     date = datetime.now(UTC).strftime("%Y-%m-%d")
     record = GameRecord(rules, moves, None, black.name, white.name, opening=len(moves), date=date, **fields)
     bots = {colour: side for colour, side in sides.items() if not side.is_person}
@@ -281,12 +279,9 @@ class PlaySetup:
         except KeyboardInterrupt as stop:
             self.console.print()
             self._code = 128 + (stop.args[0] if stop.args else signal.SIGINT)
-        self._has_ended = session.has_ended
-        saved = session.snapshot()
-        moves = len(saved.record.moves)
-        people = (saved.record.mover(number) in saved.people for number in range(saved.record.opening + 1, moves + 1))
-        if not saved.is_over and any(people):
-            self.console.print_line(f"{file.id} is saved after move {moves} in {file.path}; {hint}")
+        self._has_ended, saved = session.has_ended, session.snapshot()
+        if not saved.is_over and saved.persons_turns:
+            self.console.print_line(f"{file.id} is saved after move {len(saved.turns)} in {file.path}; {hint}")
         elif not saved.is_over:
             file.path.unlink(missing_ok=True)
             self.console.print_line("You played no move, so nothing is saved.")

@@ -89,9 +89,8 @@ def play(
             saved, again = setup.play(file, saved, bots, "resume it with: arena play --resume")
         stored = setup.store_finished_games()
         if resume and again:
-            setup.console.print_line(
-                f"To play again: arena play {next((saved.name(colour) for colour in bots), 'human')}"
-            )
+            opponent = next((saved.name(colour) for colour in bots), "human")
+            setup.console.print_line(f"To play again: arena play {opponent}")
             break
         if not saved.handicap:
             given = replace(given, color="white" if saved.people[0].name == "BLACK" else "black")

@@ -8,7 +8,6 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from itertools import islice
-from math import nan
 from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -88,13 +87,10 @@ def elo(
 def _read_anchor(text: str) -> tuple[str, float]:
     """Of ``--anchor NAME=ELO``; a name may have an "=" of its own."""
     name, _, elo = text.rpartition("=")
-    try:
-        value = float(elo)
-    except ValueError:
-        value = nan
-    if not name or not abs(value) <= 10_000:
-        raise ConfigError(f"--anchor {text}: give NAME=ELO, such as gnugo=1946")
-    return name, value
+    with suppress(ValueError):
+        if name and abs(value := float(elo)) <= 10_000:
+            return name, value
+    raise ConfigError(f"--anchor {text}: give NAME=ELO, such as gnugo=1946")
 
 
 def report(
@@ -368,14 +364,7 @@ def analyze(
     from arena.report import style
     from arena.report.game import game_title, render_analysis
     from arena.report.progress import show_counting
-    from arena.results.analysis import (
-        AnalysisError,
-        analyse,
-        evaluation_count,
-        sgf_properties,
-        variations,
-        with_all_visits,
-    )
+    from arena.results import analysis
     from arena.results.export import analysis_frame, write_csv
 
     options.check_outputs(csv, sgf)
@@ -409,18 +398,18 @@ def analyze(
         own = entry.checked(record.rules.size)
         console.print(*[""] * (name != next(iter(records))), *[name] * bool(name), game_title(record), sep="\n")
         console.print(style.text(f"Analysed by {own.name}."))
-        found, stopped, positions = [], False, evaluation_count(record)
+        found, stopped, positions = [], False, analysis.evaluation_count(record)
         with (
-            closing(with_all_visits(own).build()) as player,
+            closing(analysis.with_all_visits(own).build()) as player,
             show_counting("position", positions, errors) as on_progress,
         ):
             try:
-                for evaluation in analyse(record, player, own.limits):
+                for evaluation in analysis.analyse(record, player, own.limits):
                     found.append(evaluation)
                     on_progress(len(found))
             except KeyboardInterrupt:
                 stopped = True
-            except AnalysisError as error:
+            except analysis.AnalysisError as error:
                 raise UserError(f"{own.name}: {error}{able if not found else ''}") from None
         if found:
             console.print(render_analysis(record, found, 3))
@@ -428,7 +417,8 @@ def analyze(
             write_csv(analysis_frame(record, found), place := csv / f"{name}.csv" if name else csv)
             print(f"Written to {place}.")
         if found and sgf is not None:
-            text = write_sgf(record, sgf_properties(record, found, own.name), variations(record, found))
+            comments = analysis.sgf_properties(record, found, own.name)
+            text = write_sgf(record, comments, analysis.variations(record, found))
             files.write(place := sgf / name if name else sgf, f"{text}\n")
             print(f"Written to {place}.")
         if stopped:

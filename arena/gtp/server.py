@@ -218,9 +218,8 @@ class Server:
         if colour not in self._clocks:
             return replace(self._limits, deadline=MOVE_DEADLINE_SECONDS, lag=None)
         stones = int((self._position.game.board.stones > 0).sum())
-        return Limits(
-            self._clocks[colour].share(self._size, stones), self._limits.simulations, deadline=MOVE_DEADLINE_SECONDS
-        )
+        seconds = self._clocks[colour].share(self._size, stones)
+        return Limits(seconds, self._limits.simulations, deadline=MOVE_DEADLINE_SECONDS)
 
     # --- Board and score ---
 

@@ -114,7 +114,6 @@ class SavedGame:
 
     @property
     def is_persons_turn(self) -> bool:
-        """Whether a person is to move."""
         return self.phase is Phase.PLAY and self.to_play in self.people
 
     @property
@@ -210,6 +209,11 @@ class SessionState(SavedGame):
     def stones(self) -> np.ndarray:
         """(size, size) uint8: 0 empty, 1 black, 2 white; read-only."""
         return np.frombuffer(self.points, np.uint8).reshape(self.size, self.size)
+
+    @property
+    def persons_turns(self) -> list[Turn]:
+        """The turns of people after the opening."""
+        return [turn for turn in self.turns[self.record.opening :] if turn.colour in self.people]
 
     @property
     def is_settled(self) -> bool:

@@ -153,12 +153,10 @@ class GameSession:
         """Take back the person's last move and all since. Clocks aren't set back, and the game becomes unrated. Raises
         ActionRefused without such a move, and after the end."""
         self._require(Phase.PLAY, Phase.COUNT)
-        turns = self._now.turns[self._now.record.opening :]
-        own = [turn.number - 1 for turn in turns if turn.colour in self._now.people]
-        if not own:
+        if not (own := self._now.persons_turns):
             raise ActionRefused("There is no move of yours to take back.")
         self._note_help(Help.UNDO)
-        self._go_back(own[-1])
+        self._go_back(own[-1].number - 1)
 
     def hint(self) -> None:
         """Start or continue a search of the adviser, which sets ``advice``; the game is unrated. Raises
@@ -289,11 +287,8 @@ class GameSession:
         """Show the position after these turns, which is the game's."""
         game = self._game
         self._update_record(moves=tuple(game.moves), facts=worth_keeping([turn.fact for turn in turns]))
-        self._update(
-            turns=turns,
-            points=game.board.stones.tobytes(),
-            prisoners=(game.captured_stones(BLACK), game.captured_stones(WHITE)),
-        )
+        prisoners = game.captured_stones(BLACK), game.captured_stones(WHITE)
+        self._update(turns=turns, points=game.board.stones.tobytes(), prisoners=prisoners)
 
     def _add_turn(self, move: Move, captured: tuple[Move, ...], stats: MoveStats) -> None:
         """Add a move that was played on the board, after its time was counted."""

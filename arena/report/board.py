@@ -29,8 +29,7 @@ SMALL = {1: "•", 2: "◦"}  # stones that aren't there yet, or soon won't be
 AREAS = {1: "▪", 2: "▫"}
 
 EDGE = 3  # columns to the left of the board
-LEAST_SHARE = 0.01
-
+LEAST_SHARE = 0.01  # a smaller probability isn't drawn
 LARGEST = 6  # lines of a point, at most
 
 

@@ -92,7 +92,6 @@ def curve(state: EventState, width: int, height: int) -> list[Text]:
 
 
 def last_games(state: EventState, most: int) -> Table:
-    """The games that ended last."""
     rows = []
     for record in list(state.recent)[:most]:
         if (outcome := record.outcome) is not None:

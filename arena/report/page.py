@@ -52,7 +52,6 @@ def render_page(report: EventReport, games: Sequence[GameRecord]) -> str:
 
 
 def render(**parts: Any) -> str:
-    """A page of these parts."""
     pages = Environment(
         loader=FileSystemLoader(WEB), autoescape=True, undefined=StrictUndefined, finalize=_clean, trim_blocks=True
     )

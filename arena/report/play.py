@@ -157,10 +157,8 @@ class _PlainGame:
         unrated = f" It is unrated: {now.unrated}." if now.unrated else ""
         players = f"{now.names[0]} (Black) against {now.names[1]} (White)"
         self.print_line(f"Game {now.id}: {players}, {style.setting(now.record.rules, now.handicap)}.{unrated}")
-        opening = now.record.opening
-        is_resumed = any(turn.colour in now.people for turn in now.turns[opening:])
-        known = now.turns if is_resumed else now.turns[:opening]
-        if is_resumed:
+        known = now.turns if now.persons_turns else now.turns[: now.record.opening]
+        if now.persons_turns:
             self.print_line(f"It continues after move {len(known)}. {move_words(known[-1], now.size)}")
         elif known:
             self.print_line(f"It begins after an opening of {plural(len(known), 'move')}.")

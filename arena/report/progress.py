@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from trainers import train as training
     from trainers.ratings import Rating, SelfPlayProgress
 
-
 CURVE_ROWS = 11
-
 LINE_EVERY, DRAW_EVERY = 30.0, 0.25  # seconds between two lines in a pipe, and between two drawings on a terminal
 
 

@@ -79,13 +79,10 @@ def terms(report: EventReport) -> list[tuple[str, str]]:
     sources = [f"the book {settings['book']}"] if "book" in settings else []
     sources += [f"{plies} random moves (seed {settings.get('seed')})"] if plies else []
     stones = settings.get("handicap", 0)
-    new = "a new opening for each game" if stones else "a new opening for each pair of games"
-    used = f"{number} openings in turn" if number else new
-    openings = (
-        f"{', and after its last opening '.join(sources)}; {used}"
-        if sources
-        else "none: games begin on the empty board"
-    )
+    used = f"{number} openings in turn" if number else f"a new opening for each {'game' if stones else 'pair of games'}"
+    openings = f"{', and after its last opening '.join(sources)}; {used}"
+    if not sources:
+        openings = "none: games begin on the empty board"
     limits = [f"{one.name} {one.limits}" for one in report.participants.values() if str(one.limits)]
     played = f"{stored}"
     if report.is_decided and stored > report.games:
@@ -227,7 +224,6 @@ def _lateness(report: Standings) -> Iterator[tuple[str, str]]:
 
 
 def print_report(report: EventReport, console: Console) -> None:
-    """The whole report."""
     print_sections([(title(report), FactList(terms(report))), *sections(report)], console)
 
 

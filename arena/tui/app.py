@@ -31,7 +31,6 @@ from arena.report import style
 from arena.report.board import board_height, board_width, largest_cell, point_at
 
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
 CHANGED = (*ENDS, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)  # signals whose handlers a running screen replaces
 SUSPEND_DELAY = 0.3  # seconds between Ctrl-Z and the suspension, in which what runs is paused
 

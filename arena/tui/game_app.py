@@ -22,9 +22,7 @@ from arena.report.game import costs, game_title, move_columns, position_facts, r
 from arena.results.analysis import MISTAKE, Evaluation, evaluation_count
 from arena.tui.app import BoardApp
 
-MOST_MISTAKES = 3
-
-SHOWN_NEXT = 10
+MOST_MISTAKES, SHOWN_NEXT = 3, 10  # that are listed, and moves that are listed after the position
 
 
 class GameApp(BoardApp):

@@ -23,9 +23,7 @@ from textual_serve.server import Server
 from arena.files import scratch
 
 LOCAL = "127.0.0.1"
-
-VISITORS = 8
-
+VISITORS = 8  # at once
 LEAVE_SECONDS = 3.0  # how long a visitor's process may take to end by itself after the visitor has left
 SESSION = "import os, sys; os.setsid(); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
 """Runs Python in a session of its own, so that all processes of a visitor can be ended."""

@@ -65,13 +65,6 @@ def test_a_match_is_played_summed_up_rated_listed_and_exported(played: Path, tmp
     assert len(list((tmp_path / "sgf").rglob("*.sgf"))) == 8
 
 
-def test_more_games_are_added_and_new_starts_afresh(tmp_path: Path) -> None:
-    match = ("match", "random", "fast-random", *SMALL)
-    arena(*match, "-n", "2", folder=tmp_path)
-    assert "2 of 4 games were played earlier" in arena(*match, "-n", "4", folder=tmp_path).stdout
-    assert "played earlier" not in arena(*match, "-n", "2", "--new", folder=tmp_path).stdout
-
-
 def test_a_plan_is_estimated_without_storing_anything(tmp_path: Path) -> None:
     match = ("match", "random", "fast-random", *SMALL)
     pilot = arena(*match, "--plan", "40", folder=tmp_path).stdout
@@ -111,6 +104,8 @@ def test_an_event_that_has_begun_changes_by_a_larger_number_of_games_only(tmp_pa
         "of 6 games were played earlier" in arena(*match, *test, "-n", "6", "--name", "tested", folder=tmp_path).stdout
     )
     assert ["grown" in plan and '"grown":true' in plan for plan in plans_in(tmp_path)] == [False, True]
+    assert "8 of 10 games were played earlier" in arena(*match, "-n", "10", folder=tmp_path).stdout
+    assert "played earlier" not in arena(*match, "-n", "2", "--new", folder=tmp_path).stdout
 
 
 LEAGUE = """
@@ -147,14 +142,14 @@ def test_a_tournament_of_arena_toml_goes_on_takes_players_and_knows_who_changed(
 
 
 WRONG = {
-    "match sl": ("missing argument 'B'. See 'arena match --help'.",),
-    "match sl rl mcts": ("a match has two bots; for more, use: arena tournament NAME sl rl mcts",),
-    "match sl rl --plies x": ("--plies 'x' is not a whole number. See 'arena match --help'.",),
-    "match sl rl --workers -1": ("'--workers': Input should be greater than or equal to 0. See 'arena match --help'.",),
+    "match sl": ("arena: missing argument 'B'. See 'arena match --help'.",),
+    "match sl rl mcts": ("arena: a match has two bots; for more, use: arena tournament NAME sl rl mcts",),
+    "match sl rl --plies x": ("arena: --plies 'x' is not a whole number. See 'arena match --help'.",),
+    "match sl rl --workers -1": ("arena: invalid value for '--workers'", "greater than or equal to 0. See 'arena"),
     "match sl rl --workers 100000": ("--workers", "less than or equal to 4096"),
-    "match sl rl --alpha 0.1": ("--alpha 0.1 needs --sprt, as in --sprt 0 35. See 'arena match --help'.",),
+    "match sl rl --alpha 0.1": ("arena: --alpha 0.1 needs --sprt, as in --sprt 0 35. See 'arena match --help'.",),
     "match sl rl --sprt 0 10 --alpha 1": ("--alpha 1", "between 0 and 0.5"),
-    "match sl rl --sprt 1": ("option '--sprt' requires 2 arguments. See 'arena match --help'.",),
+    "match sl rl --sprt 1": ("arena: option '--sprt' requires 2 arguments. See 'arena match --help'.",),
     "match sl rl --plan nan": ("--plan nan", "from 1 to 1000"),
     "match human mcts --plan 30": ("a person can't play here", "name a bot"),
     "match sl rl --adjudicate agre=1": ("unknown rule", "agree", "arena match --help"),
@@ -162,12 +157,12 @@ WRONG = {
     "match red\x1b[31m\x9b2J\u202e random": ("unknown bot 'red?[31m?2J?'",),
     f"match checkpoint:{'a' * 5000} random": ("no checkpoint", "aaa ... aaa"),
     "tournament x sl rl --precision 50": ("precision needs --style swiss",),
-    "tournament x sl rl --style ladder": ("--style 'ladder' is not one of round-robin, gauntlet, swiss. See 'arena",),
+    "tournament x sl rl --style ladder": ("arena: --style 'ladder' is not one of round-robin, gauntlet, swiss. See",),
     "tournament x human sl rl": ("a person can't play here",),
     "tournament random sl mcts": ("'random' is a bot", "arena tournament league random sl mcts"),
-    "elo --siez 9": ("no such option: --siez",),
-    "macht": ("no such command 'macht'. Did you mean 'match'? See 'arena --help'.",),
-    "data": ("missing command. See 'arena data --help'.",),
+    "elo --siez 9": ("arena: no such option: --siez",),
+    "macht": ("arena: no such command 'macht'. Did you mean 'match'? See 'arena --help'.",),
+    "data": ("arena: missing command. See 'arena data --help'.",),
     "games --sgf x --csv y": ("--csv and", "choose one"),
     f"show {'a' * 5000}": ("File name too long",),
 }

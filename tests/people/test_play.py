@@ -247,7 +247,6 @@ def test_a_bot_that_imitates_people_does_not_answer_an_early_pass_with_a_pass() 
 
 def test_a_handicap_of_1_is_a_game_at_komi_half_a_point(typed: Callable[..., Done]) -> None:
     assert "komi 0.5. It is unrated: komi 0.5." in typed("quit", "random", *ADA, "--handicap", "1").stdout
-    refused(typed("", "random", *ADA, "--handicap", "1", "--komi", "7"), "--handicap 1", "leave out --komi")
 
 
 # --- A match ---
@@ -303,6 +302,7 @@ def test_wrong_options_are_refused_in_one_line(tmp_path: Path, typed: Callable[.
         "": ("name a bot", "arena play alphago"),
         "random --as mcts": ("'mcts' is a bot's name", "--as"),
         "human:name=ada --as ada": ("both players are called ada",),
+        "random --handicap 1 --komi 7": ("--handicap 1", "leave out --komi"),
         "--resume --size 9": ("--resume", "keeps"),
         "--resume": ("no unfinished game", "arena play alphago"),
     }.items():
