@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import confirm, prompt
 
-from arena import ConfigError, RecordError, UserError, plural
+from arena import ConfigError, RecordError, UserError, files, plural
 from arena.cli import options
 from arena.cli.options import RESULTS, Argument, ConfigFile, Json, Number, Option, Results
 
@@ -133,11 +133,12 @@ def report(
         return
     options.check_outputs(csv, html)
     if training is not None:
-        from arena.report.training import write_training_page
+        from arena.report.training import render_training
 
         if html is None or event is not None or listed or csv or as_json:
             raise UserError("--training NAME takes --html FILE, and nothing else but --results")
-        print(f"Written to {write_training_page(results / 'training' / training, html)}.")
+        files.write(html, render_training(results / "training" / training))
+        print(f"Written to {html}.")
         return
     with Store.of(results) as store:
         if listed:
@@ -359,7 +360,6 @@ def analyze(
       arena analyze game.sgf --bot alphago:visits=400 --sgf analysed.sgf
       arena analyze games/ --csv tables/
     """
-    from arena import files
     from arena.go.sgf import write_sgf
     from arena.report import style
     from arena.report.game import game_title, render_analysis

@@ -37,32 +37,25 @@ ONE = ("--workers", "1")
 SMALL = ("--size", "5", *ONE)  # games in which nothing takes long
 
 
-FIRST_MATCH = pytest.mark.xdist_group("the first match")  # which is played in one of the tests' processes only
-
-
-@pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which a process of its own, with a worker a core, played a match of 8 games."""
-    folder = tmp_path_factory.mktemp("played")
-    done = arena_alone("match", "random", "fast-random", "-n", "8", "--size", "7", folder=folder)
-    assert done.returncode == 0, done.stderr
-    return folder
-
-
 @pytest.mark.smoke
-@FIRST_MATCH
-def test_a_match_is_played_summed_up_rated_listed_and_exported(played: Path, tmp_path: Path) -> None:
-    done = arena("match", "random", "fast-random", "-n", "8", "--size", "7", folder=played)
+def test_a_match_is_played_summed_up_rated_listed_and_exported_and_the_reader_of_a_pipe_may_leave(
+    tmp_path: Path,
+) -> None:
+    match = ("match", "random", "fast-random", "-n", "8", "--size", "7")
+    done = arena_alone(*match, folder=tmp_path)  # with a worker a core
+    assert done.returncode == 0, done.stderr
+    done = arena(*match, folder=tmp_path)
     assert "8 of 8 games were played earlier" in done.stdout
     assert re.search(r"random (beat|lost to|drew with) fast-random", done.stdout) and "\x1b" not in done.stdout
-    table = (played / "results" / "elo.csv").read_text()
+    table = (tmp_path / "results" / "elo.csv").read_text()
     header, *lines = table.splitlines()
     assert {line.split(",")[header.split(",").index("player")] for line in lines} == {"random", "fast-random"}
-    assert "fast-random" in arena("elo", "--csv", str(tmp_path / "elo.csv"), folder=played).stdout
+    assert "fast-random" in arena("elo", "--csv", "elo.csv", folder=tmp_path).stdout
     assert (tmp_path / "elo.csv").read_text() == table
-    assert "3 of 8 games" in arena("games", "-n", "3", folder=played).stdout
-    assert "8 games written" in arena("games", "--sgf", str(tmp_path / "sgf"), folder=played).stdout
+    assert "3 of 8 games" in arena("games", "-n", "3", folder=tmp_path).stdout
+    assert "8 games written" in arena("games", "--sgf", "sgf", folder=tmp_path).stdout
     assert len(list((tmp_path / "sgf").rglob("*.sgf"))) == 8
+    assert "Traceback" not in in_shell(f"{shlex.join(ARENA)} games -n 100 | head -1", tmp_path).stderr
 
 
 def test_a_plan_is_estimated_without_storing_anything(tmp_path: Path) -> None:
@@ -369,11 +362,6 @@ def test_a_person_plays_an_engine_through_a_pipe_and_who_leaves_does_not_forfeit
     done = arena("match", "human:name=ada", hanging, *match[3:], folder=tmp_path, typed="e5\n")
     assert done.returncode == 0 and "ada beat" in done.stdout, done.stderr
     assert sorted(path.name for path in (tmp_path / "results").iterdir() if path.is_dir()) == []
-
-
-@FIRST_MATCH
-def test_the_reader_of_a_pipe_may_leave(played: Path) -> None:
-    assert "Traceback" not in in_shell(f"{shlex.join(ARENA)} games -n 100 | head -1", played).stderr
 
 
 def test_python_files_of_the_current_folder_are_not_run(tmp_path: Path) -> None:
