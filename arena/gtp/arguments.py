@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from arena import ArenaError
-from arena.go.coords import BLACK, WHITE, Colour, Move, move_from_gtp
+from arena.go.coords import BLACK, WHITE, Colour
 from arena.go.game import Rules
 from arena.go.rule_names import find_preset
 
@@ -37,13 +37,6 @@ def parse_colour(words: Sequence[str], index: int) -> Colour:
     try:
         return COLOURS[words[index].lower()]
     except LookupError:
-        raise CommandError("syntax error") from None
-
-
-def parse_move(words: Sequence[str], index: int, size: int) -> Move:
-    try:
-        return move_from_gtp(words[index], size)
-    except (IndexError, ValueError):
         raise CommandError("syntax error") from None
 
 

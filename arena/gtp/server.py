@@ -22,16 +22,7 @@ from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, move_from
 from arena.go.game import Game, GameCopy, Outcome, Rules, handicap_points
 from arena.go.sgf import MAX_BYTES, begin_at_last_setup, read_sgf
 from arena.gtp.analysis_commands import AnalysisRequest, PositionAnalysis, format_report
-from arena.gtp.arguments import (
-    WHOLE,
-    CommandError,
-    parse_colour,
-    parse_move,
-    parse_number,
-    parse_rules,
-    parse_whole,
-    read_line,
-)
+from arena.gtp.arguments import WHOLE, CommandError, parse_colour, parse_number, parse_rules, parse_whole, read_line
 from arena.gtp.position import Position
 
 MOVE_DEADLINE_SECONDS = 86400.0  # the deadline of a move without a time limit: in practice none
@@ -138,9 +129,11 @@ class Server:
         self._position = self._position.again(replace(self._position.rules, komi=self._rules.komi))
 
     def _play(self, words: list[str]) -> None:
-        colour, move = parse_colour(words, 0), parse_move(words, 1, self._size)
+        colour = parse_colour(words, 0)
         try:
-            self._position.play(colour, move)
+            self._position.play(colour, move_from_gtp(words[1], self._size))
+        except (IndexError, ValueError):
+            raise CommandError("syntax error") from None
         except IllegalMove:
             raise CommandError("illegal move") from None
 

@@ -325,7 +325,10 @@ class GameSession:
         if self._now.dead is not None:
             self._update(count=count(game, self._now.dead))
         if self._now.phase is Phase.PLAY and self._now.to_play in self._opponents:
-            self._ask_bot(self._now.to_play)
+            colour = self._now.to_play
+            self._update(thinking=colour)
+            find = partial(self._decide, colour, game.copy(), self._clocks.of(colour), self._position)
+            self._start(self._player, find, self._take_answer, self._forfeit)
         elif self._now.phase is Phase.PLAY:
             self._clocks.begin(self._time())
         elif self._now.phase is Phase.COUNT and self._now.dead is None:
@@ -376,12 +379,6 @@ class GameSession:
         self._messages.put((position, message))
         self._has_come.set()
         self._wake()
-
-    def _ask_bot(self, colour: Colour) -> None:
-        self._update(thinking=colour)
-        game, clock = self._game.copy(), self._clocks.of(colour)
-        find = partial(self._decide, colour, game, clock, self._position)
-        self._start(self._player, find, self._take_answer, self._forfeit)
 
     def _decide(self, colour: Colour, game: Game, clock: Clock | None, position: object) -> LiveGame:
         """Have the bot decide as in a match, in its thread. Its search tree of the game is kept."""
