@@ -178,7 +178,6 @@ def run(settings: Round) -> None:
 
 
 def main(words: list[str]) -> int:
-    """The exit code of a command line."""
     shown = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="python -m benchmarks gpu_round", description=__doc__, formatter_class=shown)
     parser.add_argument("luggage", help="folder with the teacher and a dataset 'records'; --pack makes the first")

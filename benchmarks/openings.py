@@ -83,7 +83,6 @@ def _balanced(bot: Bot, games: Sequence[Game], visits: int) -> list[tuple[Game, 
 
 
 def main(words: list[str]) -> int:
-    """The command line. Raises UserError."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks openings", description=__doc__)
     parser.add_argument("bot", help="bot whose policy and search are used, such as alphago")
     parser.add_argument("--out", type=Path, required=True, help="file to write, such as book.sgfs: one opening a line")

@@ -65,7 +65,6 @@ def describe_machine() -> str:
 
 
 def measure_playouts(share: float) -> None:
-    """Playouts of mcts a second."""
     for size in (9, 13, 19):
         boards, count = np.repeat(Board(size).array, 2), max(1, int(share * 1_000_000 / size**3))
         margins = np.zeros(count, np.int16)
@@ -101,7 +100,6 @@ def measure_nets(share: float, names: Iterable[str]) -> None:
 
 
 def main(words: list[str]) -> int:
-    """The exit code of a command line."""
     shown = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("python -m benchmarks", description=commands.__doc__, formatter_class=shown)
     parser.add_argument("--share", type=float, default=1.0, help="share of the usual work (default 1)")

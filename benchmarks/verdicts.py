@@ -221,10 +221,8 @@ def _schedule(event: OpenEvent, rng: np.random.Generator) -> Callable[..., Resul
                 if kind == "whole" and rng.random() < 0.5:
                     games[1] = games[0]
                 rows += [(first, second, points, key) for points in games]
-        first_column, second_column, points, keys = np.array(rows).T
-        return Results(
-            tuple(names), first_column.astype(int), second_column.astype(int), points, keys.astype(np.uint64)
-        )
+        firsts, seconds, points, keys = np.array(rows).T
+        return Results(tuple(names), firsts.astype(int), seconds.astype(int), points, keys.astype(np.uint64))
 
     return draw
 

@@ -8,27 +8,15 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from itertools import islice
-from math import nan
 from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import confirm, prompt
 
-from arena import ConfigError, RecordError, UserError, plural
-from arena.cli.options import (
-    RESULTS,
-    Argument,
-    ConfigFile,
-    Json,
-    Number,
-    Option,
-    Results,
-    anchors_of,
-    check_outputs,
-    registry_of,
-    size_doubts,
-)
+from arena import ConfigError, RecordError, UserError, files, plural
+from arena.cli import options
+from arena.cli.options import RESULTS, Argument, ConfigFile, Json, Number, Option, Results
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,9 +59,9 @@ def elo(
     from arena.results.league import league
     from arena.results.store import Store
 
-    check_outputs(csv)
+    options.check_outputs(csv)
     console = Console(stderr=as_json)
-    anchors = dict(map(_read_anchor, anchor or ())) or anchors_of(config)
+    anchors = dict(map(_read_anchor, anchor or ())) or options.anchors_of(config)
     with Store.of(results) as store:
         pools = [(pool, league(store, pool, anchors=anchors)) for pool in store.pools() if size in (None, pool.size)]
         rated = {name for _, found in pools if found is not None for name in found.players}
@@ -99,13 +87,10 @@ def elo(
 def _read_anchor(text: str) -> tuple[str, float]:
     """Of ``--anchor NAME=ELO``; a name may have an "=" of its own."""
     name, _, elo = text.rpartition("=")
-    try:
-        value = float(elo)
-    except ValueError:
-        value = nan
-    if not name or not abs(value) <= 10_000:
-        raise ConfigError(f"--anchor {text}: give NAME=ELO, such as gnugo=1946")
-    return name, value
+    with suppress(ValueError):
+        if name and abs(value := float(elo)) <= 10_000:
+            return name, value
+    raise ConfigError(f"--anchor {text}: give NAME=ELO, such as gnugo=1946")
 
 
 def report(
@@ -146,13 +131,14 @@ def report(
             raise UserError("--delete and --rename take one EVENT and, at most, --yes")
         _change_event(event, rename, yes, results, console)
         return
-    check_outputs(csv, html)
+    options.check_outputs(csv, html)
     if training is not None:
-        from arena.report.training import write_training_page
+        from arena.report.training import render_training
 
         if html is None or event is not None or listed or csv or as_json:
             raise UserError("--training NAME takes --html FILE, and nothing else but --results")
-        print(f"Written to {write_training_page(results / 'training' / training, html)}.")
+        files.write(html, render_training(results / "training" / training))
+        print(f"Written to {html}.")
         return
     with Store.of(results) as store:
         if listed:
@@ -213,7 +199,7 @@ def _change_event(id: str, name: str | None, yes: bool, results: Path, console: 
         else:
             store.rename_event(event, renamed)
         console.print_line(done)
-        write_elo_csv(store, results / "elo.csv", anchors=anchors_of(None))
+        write_elo_csv(store, results / "elo.csv", anchors=options.anchors_of(None))
 
 
 def games(
@@ -248,7 +234,7 @@ def games(
 
     if bool(sgf) + bool(csv) + as_json > 1:
         raise UserError("--sgf, --csv and --json can't be combined; choose one")
-    check_outputs(sgf, csv)
+    options.check_outputs(sgf, csv)
     with Store.of(results) as store:
         if event is not None and not store.count(event=event):  # the games of people have no event
             event = store.event(event).id
@@ -333,7 +319,7 @@ def show(
     text = write_sgf(record, move_notes(record)).encode() if sgf is None else sgf
     by_players, remarks = is_stored or are_by_players(text), read_remarks(text, record)
     if net is not None:
-        by_players, remarks = False, tuple(_net_remarks(record, registry_of(config, results).resolve(net)))
+        by_players, remarks = False, tuple(_net_remarks(record, options.registry_of(config, results).resolve(net)))
     if not at_terminal:
         print_game(record, remarks, plies if move is None else move, by_players, console)
         return
@@ -374,23 +360,15 @@ def analyze(
       arena analyze game.sgf --bot alphago:visits=400 --sgf analysed.sgf
       arena analyze games/ --csv tables/
     """
-    from arena import files
     from arena.go.sgf import write_sgf
     from arena.report import style
     from arena.report.game import game_title, render_analysis
     from arena.report.progress import show_counting
-    from arena.results.analysis import (
-        AnalysisError,
-        analyse,
-        evaluation_count,
-        sgf_properties,
-        variations,
-        with_all_visits,
-    )
+    from arena.results import analysis
     from arena.results.export import analysis_frame, write_csv
 
-    check_outputs(csv, sgf)
-    registry = registry_of(config, results)
+    options.check_outputs(csv, sgf)
+    registry = options.registry_of(config, results)
     folder = Path(expanduser(game))
     if not folder.is_dir():
         records = {"": read_game(game, results, number)[0]}
@@ -414,24 +392,24 @@ def analyze(
     for size in sizes:
         entry.checked(size)
     console, errors = style.Console(), style.Console(stderr=True)
-    for doubt in dict.fromkeys(doubt for size in sizes for doubt in size_doubts([entry], size)):
+    for doubt in dict.fromkeys(doubt for size in sizes for doubt in options.size_doubts([entry], size)):
         errors.print_line(doubt)
     for name, record in records.items():
         own = entry.checked(record.rules.size)
         console.print(*[""] * (name != next(iter(records))), *[name] * bool(name), game_title(record), sep="\n")
         console.print(style.text(f"Analysed by {own.name}."))
-        found, stopped, positions = [], False, evaluation_count(record)
+        found, stopped, positions = [], False, analysis.evaluation_count(record)
         with (
-            closing(with_all_visits(own).build()) as player,
+            closing(analysis.with_all_visits(own).build()) as player,
             show_counting("position", positions, errors) as on_progress,
         ):
             try:
-                for evaluation in analyse(record, player, own.limits):
+                for evaluation in analysis.analyse(record, player, own.limits):
                     found.append(evaluation)
                     on_progress(len(found))
             except KeyboardInterrupt:
                 stopped = True
-            except AnalysisError as error:
+            except analysis.AnalysisError as error:
                 raise UserError(f"{own.name}: {error}{able if not found else ''}") from None
         if found:
             console.print(render_analysis(record, found, 3))
@@ -439,7 +417,8 @@ def analyze(
             write_csv(analysis_frame(record, found), place := csv / f"{name}.csv" if name else csv)
             print(f"Written to {place}.")
         if found and sgf is not None:
-            text = write_sgf(record, sgf_properties(record, found, own.name), variations(record, found))
+            comments = analysis.sgf_properties(record, found, own.name)
+            text = write_sgf(record, comments, analysis.variations(record, found))
             files.write(place := sgf / name if name else sgf, f"{text}\n")
             print(f"Written to {place}.")
         if stopped:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from arena import ArenaError
-from arena.go.coords import BLACK, WHITE, Colour, Move, move_from_gtp
+from arena.go.coords import BLACK, WHITE, Colour
 from arena.go.game import Rules
 from arena.go.rule_names import find_preset
 
@@ -40,13 +40,6 @@ def parse_colour(words: Sequence[str], index: int) -> Colour:
         raise CommandError("syntax error") from None
 
 
-def parse_move(words: Sequence[str], index: int, size: int) -> Move:
-    try:
-        return move_from_gtp(words[index], size)
-    except (IndexError, ValueError):
-        raise CommandError("syntax error") from None
-
-
 def parse_number(words: Sequence[str], index: int) -> float:
     if index >= len(words) or not NUMBER.fullmatch(words[index]):
         raise CommandError("syntax error")
@@ -63,8 +56,8 @@ def parse_whole(words: Sequence[str], index: int) -> int:
 
 
 def parse_rules(given: str | Mapping[str, object], rules: Rules) -> Rules:
-    """The preset nearest to rules given as KataGo does (a name, JSON text or an object), with the size and komi of
-    ``rules``. Raises CommandError."""
+    """The preset nearest to rules given as KataGo does, by name or as JSON, with the size and komi of ``rules``. Raises
+    CommandError."""
     if isinstance(given, str):
         with suppress(ValueError, RecursionError):
             given = json.loads(given)

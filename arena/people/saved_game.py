@@ -63,8 +63,8 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """An analyst's candidates for the present position, the best first. Win rates are in [0, 1], of ``colour``, the
-    side to move. ``fault`` is a line about the analyst's error, if it failed."""
+    """Candidates for the present position, the best first, with win rates in [0, 1] of ``colour``, the side to move; or
+    ``fault``, a line about the analyst's error."""
 
     analyst: str
     colour: Colour
@@ -74,13 +74,10 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class SavedGame:
-    """A game with people in it, with everything that is needed to continue it.
-
-    ``record`` has no outcome before the end; its ``black`` and ``white`` are names as they are typed. ``people`` are
-    the colours that people play, ``time`` their clock, and ``clocks`` the time left of Black and White (None: no
-    clock). ``dead`` are the marked stones, ``proposed`` those that the program marked (None: not yet). ``players`` are
-    all that have a rating.
-    """
+    """A game with people in it, with all that continuing it needs. ``record`` has names as they were typed. ``people``
+    are the colours of people, ``time`` their limits, and ``clocks`` the time left of Black and White (None: no clock).
+    ``dead`` are the marked stones, ``proposed`` the program's (None: not yet). ``players`` are all that have a
+    rating."""
 
     record: GameRecord
     people: tuple[Colour, ...]
@@ -117,7 +114,6 @@ class SavedGame:
 
     @property
     def is_persons_turn(self) -> bool:
-        """Whether a person is to move."""
         return self.phase is Phase.PLAY and self.to_play in self.people
 
     @property
@@ -194,13 +190,9 @@ def _read(kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class SessionState(SavedGame):
-    """A game as a screen shows it; nothing in it changes.
-
-    ``points`` are the board's, size² bytes; ``prisoners`` the captured stones of Black and White. ``thinking`` is the
-    colour of a bot at work. ``advice`` and ``estimate`` are about the present position, ``advising`` and ``estimating``
-    while they are computed. ``count`` is the score without the ``dead`` stones, after play. ``trouble`` is a line about
-    a fault, such as a full disk.
-    """
+    """An immutable game as a screen shows it. ``points`` are size² bytes; ``prisoners`` the captured stones of Black
+    and White; ``thinking`` the colour of a bot at work. ``advice`` and ``estimate`` are of the present position.
+    ``count`` is the score without the ``dead`` stones. ``trouble`` is a line about a fault, such as a full disk."""
 
     turns: tuple[Turn, ...] = ()
     points: bytes = b""
@@ -217,6 +209,11 @@ class SessionState(SavedGame):
     def stones(self) -> np.ndarray:
         """(size, size) uint8: 0 empty, 1 black, 2 white; read-only."""
         return np.frombuffer(self.points, np.uint8).reshape(self.size, self.size)
+
+    @property
+    def persons_turns(self) -> list[Turn]:
+        """The turns of people after the opening."""
+        return [turn for turn in self.turns[self.record.opening :] if turn.colour in self.people]
 
     @property
     def is_settled(self) -> bool:
@@ -243,8 +240,7 @@ class SavedGameFile:
 
     @classmethod
     def create(cls, results: Path, taken: Container[str] = ()) -> SavedGameFile:
-        """The file of a new game, under the next number that no file and none of the ids ``taken`` has. Raises
-        StoreError."""
+        """The file of a new game, under the next number without a file and not ``taken``. Raises StoreError."""
         folder = results / EVENT
         try:
             files.make_private(folder)
@@ -303,8 +299,7 @@ class SavedGameFile:
 
 
 def saved_games(results: Path, stored: Container[str] = ()) -> list[tuple[str, SavedGame]]:
-    """The games with a file that aren't ``stored``, with their ids, the last one played at the end. Unreadable files
-    are left out."""
+    """Ids and games of the readable files of games that aren't ``stored``, the last one played at the end."""
     found = []
     for path in _files(results):
         if _id_of(path) in stored:

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from arena.results.store import Pool
     from trainers.metrics import NetEvaluation
 
-LABELS = 11
-
+LABELS = 11  # columns of the labels of a FactList
 WHENEVER = "valid whenever you stop"  # the label of intervals that hold however often one looks, see ConfidenceSequence
 SQUARE = 30  # players up to whose number tables of everybody against everybody are shown
 SHOWN = 0.05  # the chance that any LOS of a table is marked, where all players are equally strong
@@ -38,8 +37,6 @@ MANY, FEW_OPENINGS = 5, 50
 """Games for each opening from which a report says that there are few openings, where there are fewer than these."""
 
 LEAST = 10  # columns that a flexible column needs at least
-
-
 ENDLESS = 1_000_000  # columns that a table may have where there is no terminal
 
 
@@ -110,8 +107,7 @@ class FactList:
         yield grid
 
 
-Section = tuple[str, Table | FactList]
-"""A part of a report: its title and what stands below."""
+Section = tuple[str, Table | FactList]  # a part of a report: its title and what stands below
 
 
 def render(sections: Iterable[Section]) -> Group:
@@ -206,9 +202,8 @@ def bots_table(
     pool: Pool | None = None,
     python_files: Iterable[Player] = (),
 ) -> Table:
-    """Who can play: what each is, with the settings that its kind has otherwise, its net and its Elo; ``ratings`` are
-    by identity, from games of the ``pool`` or, without one, of the docs. Bots in ``python_files`` are listed without
-    running these."""
+    """The bots, with changed settings, net and Elo. ``ratings`` are by identity, from games of the ``pool``, or of the
+    docs if there is none. Bots in ``python_files`` are listed without being run."""
     rows = []
     for entry in entries:
         net = Path(entry.settings.get("checkpoint", "")).name
@@ -283,7 +278,6 @@ def elo_sections(found: Ratings | None) -> list[Section]:
 
 
 def elo_table(found: Ratings | None, pool: Pool | None = None) -> Table:
-    """The ratings in a pool."""
     if found is None:
         return Table((), (), "No such games between different players are stored; play some with 'arena match'.")
     from arena.match.standings import rated_places
@@ -314,8 +308,7 @@ def games_table(games: Sequence[tuple[int, GameRecord]], total: int) -> Table:
 
 
 def plan_table(tally: MatchTally, precision: float, workers: int) -> Table:
-    """The estimated games and thinking time for ``precision`` Elo, from the games in ``tally`` and a number of workers,
-    each with what is known by then."""
+    """The estimated games and thinking time for a precision in Elo, from the games in ``tally``."""
     from arena.ratings import Sprt
     from arena.ratings.planning import Outlook, games_for_interval, sprt_games
 
@@ -337,13 +330,11 @@ def plan_table(tally: MatchTally, precision: float, workers: int) -> Table:
         f"{style.seconds(thought)} of thinking per game on {plural(workers, 'worker')}. "
         "The games of a test are an average. Stored games are included."
     )
-    return Table(
-        (f"{tally.first} against {tally.second}: until", "games", "95 %", "thinking"), rows, note, (0,), (1, 2, 3)
-    )
+    columns = (f"{tally.first} against {tally.second}: until", "games", "95 %", "thinking")
+    return Table(columns, rows, note, flexible=(0,), numbers=(1, 2, 3))
 
 
 # --- What a net knows ---
-
 
 MEASURES = (
     ("positions", "positions", ","),
@@ -364,7 +355,6 @@ MEASURES = (
     ("ownership: Brier", "brier", ".3f"),
 )
 """Titles of figures of a net, their fields of ``Figures``, and how they are written."""
-
 
 METRICS = {field: (title.strip(), spelled) for title, field, spelled in MEASURES if spelled != ","} | {
     "late_top1": ("top-1 late in the games", ".1%"),
@@ -388,8 +378,7 @@ def metrics_table(metrics: Mapping[str, float], part: str) -> Table:
 
 
 def evaluation_table(evaluation: NetEvaluation, name: str) -> Table:
-    """What a net knows of moves, results and ownership, a line each where the games tell it, and a column for each
-    phase of the games."""
+    """What a net knows of moves, results and ownership, with a column for each phase of the games."""
     from trainers.metrics import phases
 
     parts, figures = zip(*phases(evaluation), strict=True)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from arena import UserError, files
+from arena import UserError
 from arena.report import style
 from arena.report.chart import Scale, points_of, scale_of
 from arena.report.page import render
@@ -24,13 +24,8 @@ FLOORS = {"policy_loss": "policy_floor", "value_loss": "value_floor", "value_mse
 """Figures of the best constant, by those of a net."""
 
 
-def write_training_page(folder: Path, path: Path) -> Path:
-    """Write the page of the run with its files in ``folder``. Raises UserError for a run without figures."""
-    files.write(path, render_training(folder))
-    return path
-
-
 def render_training(folder: Path) -> str:
+    """The page of the run with its files in ``folder``. Raises UserError for a run without figures."""
     log, rows = folder / METRICS_FILE, list[dict[str, float]]()
     for line in log.read_text("utf-8", "replace").splitlines() if log.exists() else ():
         with suppress(ValueError, TypeError, KeyError):  # a crash may cut off the last line

@@ -22,14 +22,11 @@ from arena.report.game import costs, game_title, move_columns, position_facts, r
 from arena.results.analysis import MISTAKE, Evaluation, evaluation_count
 from arena.tui.app import BoardApp
 
-MOST_MISTAKES = 3
-
-SHOWN_NEXT = 10
+MOST_MISTAKES, SHOWN_NEXT = 3, 10  # that are listed, and moves that are listed after the position
 
 
 class GameApp(BoardApp):
-    """One game on a board. ``remarks`` has one for each position, or none; with ``by_players``, each is by the player
-    that has just moved."""
+    """One game on a board, with a remark on each position, or none; ``by_players`` as in ``report.game.costs``."""
 
     BINDINGS: ClassVar[list[Any]] = [
         Binding("question_mark", "keys", "Keys"),

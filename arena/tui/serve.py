@@ -23,17 +23,14 @@ from textual_serve.server import Server
 from arena.files import scratch
 
 LOCAL = "127.0.0.1"
-
-VISITORS = 8
-
+VISITORS = 8  # at once
 LEAVE_SECONDS = 3.0  # how long a visitor's process may take to end by itself after the visitor has left
 SESSION = "import os, sys; os.setsid(); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
 """Runs Python in a session of its own, so that all processes of a visitor can be ended."""
 
 COMPILES = "<small>The first start on a machine compiles for up to a minute.</small></div>"
 
-_visit: ContextVar[Path] = ContextVar("_visit")
-"""The file for the number of the visitor's process."""
+_visit: ContextVar[Path] = ContextVar("_visit")  # the file for the number of the visitor's process
 
 
 class LocalServer(Server):
@@ -44,10 +41,7 @@ class LocalServer(Server):
         self._command = [sys.executable, "-c", SESSION, "-m", "arena", *command]
         name = escape(shlex.join(["arena", *command]))
         kept = "Your game is saved. You can close this page." if command[0] == "play" else "You can close this page."
-        self._words = {
-            f"<div>{name}</div>": f"<div>Starting {name} ...<br>{COMPILES}",
-            "Session ended.": kept,
-        }
+        self._words = {f"<div>{name}</div>": f"<div>Starting {name} ...<br>{COMPILES}", "Session ended.": kept}
         super().__init__("", host=LOCAL, port=port, title=shlex.join(["arena", *command]))
         self._host, self._token, self._cookie = f"{LOCAL}:{port}", secrets.token_urlsafe(16), f"arena-{port}"
         self._visitors = 0

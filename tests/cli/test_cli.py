@@ -34,43 +34,28 @@ from trainers.settings import SL, write_file
 
 ONE = ("--workers", "1")
 
-SMALL = ("--size", "5", *ONE)
-"""Games in which nothing takes long."""
-
-
-FIRST_MATCH = pytest.mark.xdist_group("the first match")  # which is played in one of the tests' processes only
-
-
-@pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which a process of its own, with a worker a core, played a match of 8 games."""
-    folder = tmp_path_factory.mktemp("played")
-    done = arena_alone("match", "random", "fast-random", "-n", "8", "--size", "7", folder=folder)
-    assert done.returncode == 0, done.stderr
-    return folder
+SMALL = ("--size", "5", *ONE)  # games in which nothing takes long
 
 
 @pytest.mark.smoke
-@FIRST_MATCH
-def test_a_match_is_played_summed_up_rated_listed_and_exported(played: Path, tmp_path: Path) -> None:
-    done = arena("match", "random", "fast-random", "-n", "8", "--size", "7", folder=played)
+def test_a_match_is_played_summed_up_rated_listed_and_exported_and_the_reader_of_a_pipe_may_leave(
+    tmp_path: Path,
+) -> None:
+    match = ("match", "random", "fast-random", "-n", "8", "--size", "7")
+    done = arena_alone(*match, folder=tmp_path)  # with a worker a core
+    assert done.returncode == 0, done.stderr
+    done = arena(*match, folder=tmp_path)
     assert "8 of 8 games were played earlier" in done.stdout
     assert re.search(r"random (beat|lost to|drew with) fast-random", done.stdout) and "\x1b" not in done.stdout
-    table = (played / "results" / "elo.csv").read_text()
+    table = (tmp_path / "results" / "elo.csv").read_text()
     header, *lines = table.splitlines()
     assert {line.split(",")[header.split(",").index("player")] for line in lines} == {"random", "fast-random"}
-    assert "fast-random" in arena("elo", "--csv", str(tmp_path / "elo.csv"), folder=played).stdout
+    assert "fast-random" in arena("elo", "--csv", "elo.csv", folder=tmp_path).stdout
     assert (tmp_path / "elo.csv").read_text() == table
-    assert "3 of 8 games" in arena("games", "-n", "3", folder=played).stdout
-    assert "8 games written" in arena("games", "--sgf", str(tmp_path / "sgf"), folder=played).stdout
+    assert "3 of 8 games" in arena("games", "-n", "3", folder=tmp_path).stdout
+    assert "8 games written" in arena("games", "--sgf", "sgf", folder=tmp_path).stdout
     assert len(list((tmp_path / "sgf").rglob("*.sgf"))) == 8
-
-
-def test_more_games_are_added_and_new_starts_afresh(tmp_path: Path) -> None:
-    match = ("match", "random", "fast-random", *SMALL)
-    arena(*match, "-n", "2", folder=tmp_path)
-    assert "2 of 4 games were played earlier" in arena(*match, "-n", "4", folder=tmp_path).stdout
-    assert "played earlier" not in arena(*match, "-n", "2", "--new", folder=tmp_path).stdout
+    assert "Traceback" not in in_shell(f"{shlex.join(ARENA)} games -n 100 | head -1", tmp_path).stderr
 
 
 def test_a_plan_is_estimated_without_storing_anything(tmp_path: Path) -> None:
@@ -112,6 +97,8 @@ def test_an_event_that_has_begun_changes_by_a_larger_number_of_games_only(tmp_pa
         "of 6 games were played earlier" in arena(*match, *test, "-n", "6", "--name", "tested", folder=tmp_path).stdout
     )
     assert ["grown" in plan and '"grown":true' in plan for plan in plans_in(tmp_path)] == [False, True]
+    assert "8 of 10 games were played earlier" in arena(*match, "-n", "10", folder=tmp_path).stdout
+    assert "played earlier" not in arena(*match, "-n", "2", "--new", folder=tmp_path).stdout
 
 
 LEAGUE = """
@@ -150,26 +137,37 @@ def test_a_tournament_of_arena_toml_goes_on_takes_players_and_knows_who_changed(
     refused(arena("match", "engine", "random", folder=tmp_path), "arena.toml: [bots.engine]: there is no program")
 
 
-WRONG = [
-    ("tournament x random mcts --precision 50", ("precision needs --style swiss",)),
-    ("tournament random sl mcts", ("'random' is a bot", "arena tournament league random sl mcts")),
-    ("match random mcts --plan nan", ("--plan nan", "from 1 to 1000")),
-    ("match human mcts --plan 30", ("a person can't play here", "name a bot")),
-    ("match random mcts --workers 100000", ("--workers", "less than or equal to 4096")),
-    ("match random mcts --adjudicate agre=1", ("unknown rule", "agree", "arena match --help")),
-    ("match random fast-random --limits visits=3", ("--limits", "visits", "simulations")),
-    ("match random fast-random --sprt 0 10 --alpha 1", ("--alpha 1", "between 0 and 0.5")),
-    ("match red\x1b[31m\x9b2J\u202e random", ("unknown bot 'red?[31m?2J?'",)),
-    (f"match checkpoint:{'a' * 5000} random", ("no checkpoint", "aaa ... aaa")),
-    ("games --sgf x --csv y", ("--csv and", "choose one")),
-    (f"show {'a' * 5000}", ("File name too long",)),
-]
+WRONG = {
+    "match sl": ("arena: missing argument 'B'. See 'arena match --help'.",),
+    "match sl rl mcts": ("arena: a match has two bots; for more, use: arena tournament NAME sl rl mcts",),
+    "match sl rl --plies x": ("arena: --plies 'x' is not a whole number. See 'arena match --help'.",),
+    "match sl rl --workers -1": ("arena: invalid value for '--workers'", "greater than or equal to 0. See 'arena"),
+    "match sl rl --workers 100000": ("--workers", "less than or equal to 4096"),
+    "match sl rl --alpha 0.1": ("arena: --alpha 0.1 needs --sprt, as in --sprt 0 35. See 'arena match --help'.",),
+    "match sl rl --sprt 0 10 --alpha 1": ("--alpha 1", "between 0 and 0.5"),
+    "match sl rl --sprt 1": ("arena: option '--sprt' requires 2 arguments. See 'arena match --help'.",),
+    "match sl rl --plan nan": ("--plan nan", "from 1 to 1000"),
+    "match human mcts --plan 30": ("a person can't play here", "name a bot"),
+    "match sl rl --adjudicate agre=1": ("unknown rule", "agree", "arena match --help"),
+    "match sl rl --limits visits=3": ("--limits", "visits", "simulations"),
+    "match red\x1b[31m\x9b2J\u202e random": ("unknown bot 'red?[31m?2J?'",),
+    f"match checkpoint:{'a' * 5000} random": ("no checkpoint", "aaa ... aaa"),
+    "tournament x sl rl --precision 50": ("precision needs --style swiss",),
+    "tournament x sl rl --style ladder": ("arena: --style 'ladder' is not one of round-robin, gauntlet, swiss. See",),
+    "tournament x human sl rl": ("a person can't play here",),
+    "tournament random sl mcts": ("'random' is a bot", "arena tournament league random sl mcts"),
+    "elo --siez 9": ("arena: no such option: --siez",),
+    "macht": ("arena: no such command 'macht'. Did you mean 'match'? See 'arena --help'.",),
+    "data": ("arena: missing command. See 'arena data --help'.",),
+    "games --sgf x --csv y": ("--csv and", "choose one"),
+    f"show {'a' * 5000}": ("File name too long",),
+}
 
 
-@pytest.mark.parametrize(("typed", "words"), WRONG, ids=lambda value: str(value)[:60])
-def test_wrong_input_is_refused_in_one_line(typed: str, words: tuple[str, ...], tmp_path: Path) -> None:
-    refused(arena(*typed.split(), folder=tmp_path), *words)
-    assert "--workers" not in typed or not list(tmp_path.iterdir())  # an empty event was left behind
+@pytest.mark.parametrize("typed", WRONG, ids=lambda typed: typed[:60])
+def test_wrong_input_is_refused_in_one_line_which_says_what_is_allowed(typed: str, tmp_path: Path) -> None:
+    refused(arena(*typed.split(), folder=tmp_path), *WRONG[typed])
+    assert not list(tmp_path.iterdir())  # an empty event was left behind
 
 
 def in_shell(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -195,13 +193,15 @@ def test_closed_streams_lead_nowhere_and_not_into_the_database(tmp_path: Path) -
         assert store.count() == 2
 
 
-def test_names_that_would_command_a_terminal_or_a_spreadsheet_are_shown_as_they_are(tmp_path: Path) -> None:
+def test_names_that_would_command_a_terminal_or_a_spreadsheet_are_text(tmp_path: Path) -> None:
     sgf = "(;SZ[9]KM[7]RU[CGOS]PB[\x1b[31mred\x1b\\]0;title\x07]PW[a\u202eb]RE[B+R];B[aa]C[\x9b2J hi];W[bb])"
     (tmp_path / "game.sgf").write_text(sgf)
     shown = arena("show", "game.sgf", folder=tmp_path).stdout
     assert "[31mred" in shown and not set(shown) & set("\x1b\x07\x9b\u202e")
     assert [as_cell(text) for text in ("=1+1", "@x", "-2", "mcts", "")] == ["'=1+1", "'@x", "'-2", "mcts", ""]
     assert [as_cell(number) for number in (-2, -0.5, None)] == [-2, -0.5, None]
+    line = json_line("game", {"black": "a\x9b2J\u202eb\u2028\u0085\x1b", "white": "né"})
+    assert line.isprintable() and json.loads(line)["black"] == "a\x9b2J\u202eb\u2028\u0085\x1b" and "né" in line
 
 
 def test_damaged_files_are_refused_in_one_line_and_left_alone(tmp_path: Path) -> None:
@@ -281,11 +281,6 @@ def test_a_bug_of_arena_is_one_line_that_says_where_the_traceback_is(
         path.unlink()
 
 
-def test_json_prints_no_sign_that_commands_a_terminal() -> None:
-    line = json_line("game", {"black": "a\x9b2J\u202eb\u2028\u0085\x1b", "white": "né"})
-    assert line.isprintable() and json.loads(line)["black"] == "a\x9b2J\u202eb\u2028\u0085\x1b" and "né" in line
-
-
 def test_a_link_in_the_place_of_the_ratings_is_replaced(tmp_path: Path) -> None:
     """What it leads to was written."""
     (tmp_path / "results").mkdir()
@@ -304,13 +299,6 @@ def test_an_export_that_fails_leaves_no_empty_file(tmp_path: Path, monkeypatch: 
     with pytest.raises(StoreError, match="No space left on device"):
         write_sgf_files([random_game(1)], tmp_path)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
-def test_json_has_all_games_unless_told_otherwise(tmp_path: Path) -> None:
-    """It printed the newest 20 of 70 without a word."""
-    arena("match", "random", "fast-random", *SMALL, "-n", "30", folder=tmp_path)
-    assert arena("games", "--json", folder=tmp_path).stdout.count('"type":"game"') == 30
-    assert arena("games", "--json", "-n", "3", folder=tmp_path).stdout.count('"type":"game"') == 3
 
 
 @pytest.mark.parametrize("nohup", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -377,11 +365,6 @@ def test_a_person_plays_an_engine_through_a_pipe_and_who_leaves_does_not_forfeit
     done = arena("match", "human:name=ada", hanging, *match[3:], folder=tmp_path, typed="e5\n")
     assert done.returncode == 0 and "ada beat" in done.stdout, done.stderr
     assert sorted(path.name for path in (tmp_path / "results").iterdir() if path.is_dir()) == []
-
-
-@FIRST_MATCH
-def test_the_reader_of_a_pipe_may_leave(played: Path) -> None:
-    assert "Traceback" not in in_shell(f"{shlex.join(ARENA)} games -n 100 | head -1", played).stderr
 
 
 def test_python_files_of_the_current_folder_are_not_run(tmp_path: Path) -> None:

@@ -69,6 +69,8 @@ def test_each_turn_asked_for_gets_one_result() -> None:
     [info] = white["moveInfos"]
     assert (info["move"], info["visits"], info["order"], info["pv"], info["winrate"]) == ("A5", 10, 0, ["A5"], 0.25)
     assert answers(Counting(), query(moves=moves))[0]["turnNumber"] == 2
+    told = answers(Counting(), query(analyzeTurns=[0, 0], maxVisits=5, overrideSettings={"maxVisits": 9}))
+    assert [each["moveInfos"][0]["visits"] for each in told] == [5]
     for view, rate in (("BLACK", 0.25), ("WHITE", 0.75), ("SIDETOMOVE", 0.75)):
         [told] = [answers(Counting(), query(initialPlayer="W", overrideSettings={"reportAnalysisWinratesAs": view}))[0]]
         assert told["moveInfos"][0]["winrate"] == told["rootInfo"]["winrate"] == rate
@@ -176,11 +178,6 @@ def test_a_reader_that_has_left_is_no_fault_of_the_bot() -> None:
     engine.read_line(json.dumps(query(maxVisits=5)))
     with pytest.raises(BrokenPipeError):
         engine.search_slice()
-
-
-def test_turns_are_analysed_once_and_max_visits_comes_before_the_setting() -> None:
-    told = answers(Counting(), query(analyzeTurns=[0, 0], maxVisits=5, overrideSettings={"maxVisits": 9}))
-    assert [each["moveInfos"][0]["visits"] for each in told] == [5]
 
 
 def test_our_bots_answer_with_ownership_policy_and_only_allowed_moves_together_as_if_alone() -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import scripted_bots
 from helpers.commandline import ARENA, environment
 from helpers.nets import HEADS, small_model, small_net
 
 from arena import BotFault, CheckpointError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
-from arena.go.coords import BLACK, Colour, move_from_gtp
+from arena.go.coords import BLACK, Colour
 from arena.go.game import PRESETS, Game, Rules
 from arena.gtp.server import Server, serve
 from arena.players.registry import Registry
@@ -23,25 +24,20 @@ from bots.gtp import katago_rules
 REQUIRED = "protocol_version name version known_command list_commands quit boardsize clear_board komi play genmove"
 
 
-class Scripted(Bot):
-    """Does what its script says, then passes; keeps what it was asked."""
+class Scripted(scripted_bots.Scripted):
+    """Keeps what it was asked. Instead of its choice it returns a decision, or nothing, if its script has that."""
 
     def __init__(self, *script: str | Exception | object):
-        self.script = list(script)
+        super().__init__(*script)  # type: ignore[arg-type]
         self.games: list[Game] = []
         self.turns: list[tuple[Colour, int]] = []
-        self.limits: list[Limits] = []
 
     def choose(self, game: Game, limits: Limits) -> Decision:
         self.games.append(game)
         self.turns.append((game.to_play, len(game.moves)))
-        self.limits.append(limits)
-        step = self.script.pop(0) if self.script else "pass"
-        if isinstance(step, Exception):
-            raise step
-        if not isinstance(step, str):
-            return step  # type: ignore[return-value]
-        return Decision(None if step == "resign" else move_from_gtp(step, game.rules.size))
+        if self._moves and not isinstance(self._moves[0], str | Exception):
+            return self._moves.pop(0)
+        return super().choose(game, limits)
 
 
 def server_of(bot: Bot | None = None, rules: str = "cgos", size: int = 9, **more: object) -> Server:
@@ -92,11 +88,6 @@ def test_a_file_is_loaded_up_to_a_move_and_free_handicap_stones_are_placed(tmp_p
     assert refused(server, "loadsgf") == refused(server, f"loadsgf {tmp_path}/none.sgf") == "cannot load file"
     assert "White to play, move 2" in ask(server, "showboard")
     assert ask(server, "boardsize 9", "clear_board", "place_free_handicap 3") == "C3 G7 C7"
-
-
-@pytest.mark.parametrize("name", ["new zealand", "New-Zealand", "newzealand", "stone_scoring", "chinese-kgs", "aga"])
-def test_rules_are_known_by_the_names_of_other_programs(name: str) -> None:
-    assert ask(server_of(), f"kata-set-rules {name}") == ""
 
 
 def test_a_size_that_the_bot_can_not_play_and_rules_without_end_are_refused() -> None:
@@ -167,20 +158,20 @@ CLOCKS = {
 @pytest.mark.parametrize("commands", CLOCKS)
 def test_time_settings_become_seconds_a_move(commands: str) -> None:
     ask(server_of(bot := Scripted()), *commands.split("|"), "genmove b", "time_left b 1 1")
-    seconds, bounds = bot.limits[0].seconds, CLOCKS[commands]
+    seconds, bounds = bot.asked[0].seconds, CLOCKS[commands]
     assert seconds is None if bounds is None else bounds[0] <= (seconds or 0) <= bounds[1]
 
 
 def test_a_bots_own_limits_hold_until_the_controller_sets_a_clock() -> None:
     server = server_of(bot := Scripted(), limits=Limits(seconds=3, simulations=70))
     ask(server, "genmove b", "time_settings 0 10 5", "genmove b")
-    assert [(limits.seconds, limits.simulations) for limits in bot.limits] == [(3, 70), (pytest.approx(1.8), 70)]
+    assert [(limits.seconds, limits.simulations) for limits in bot.asked] == [(3, 70), (pytest.approx(1.8), 70)]
     server = server_of(bot := Scripted(), limits=Limits(main=320))
     ask(server, "genmove b", "time_settings 0 1 0", "genmove b")
-    assert [limits.seconds for limits in bot.limits] == [pytest.approx(9.8, abs=0.2), None]
+    assert [limits.seconds for limits in bot.asked] == [pytest.approx(9.8, abs=0.2), None]
     server = server_of(bot := Scripted())
     ask(server, "time_settings 0 10 2", "genmove b", "genmove b", "genmove b", "clear_board", "genmove b")
-    first, last_stone, *others = [limits.seconds or 0 for limits in bot.limits]
+    first, last_stone, *others = [limits.seconds or 0 for limits in bot.asked]
     assert last_stone > 9  # it may have all that is left
     assert [round(share, 1) for share in (first, *others)] == [4.8, 4.8, 4.8]
 
@@ -262,9 +253,9 @@ def test_analysis_tells_score_ownership_and_the_root_and_a_search_by_time_ends_w
 def test_analysis_that_fails_is_refused_and_ends_where_it_has_begun() -> None:
     class Failing(Scripted):
         def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-            if not self.script:
+            if not self._moves:
                 raise RuntimeError("no idea")
-            return [Candidate(0, 1, 0.5, (0,))] if self.script.pop() else []
+            return [Candidate(0, 1, 0.5, (0,))] if self._moves.pop() else []
 
     for command in ("kata-analyze 10", "kata-genmove_analyze b 10"):
         assert refused(server_of(Failing(), analyses=True), command) == "the bot failed: RuntimeError: no idea"

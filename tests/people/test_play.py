@@ -16,7 +16,7 @@ from helpers.games import console_of, output_of
 from helpers.scripted_bots import Scripted
 from helpers.sessions import FINAL, Oracle, kifu_of, sat
 
-from arena.cli.play import PlaySetup
+from arena.cli.people import PlaySetup
 from arena.contract.bot import Limits
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Game, Outcome, Rules
@@ -247,7 +247,6 @@ def test_a_bot_that_imitates_people_does_not_answer_an_early_pass_with_a_pass() 
 
 def test_a_handicap_of_1_is_a_game_at_komi_half_a_point(typed: Callable[..., Done]) -> None:
     assert "komi 0.5. It is unrated: komi 0.5." in typed("quit", "random", *ADA, "--handicap", "1").stdout
-    refused(typed("", "random", *ADA, "--handicap", "1", "--komi", "7"), "--handicap 1", "leave out --komi")
 
 
 # --- A match ---
@@ -287,10 +286,6 @@ def test_a_test_that_a_persons_games_decide_ends_the_match(tmp_path: Path) -> No
     assert done.returncode == 0
 
 
-def test_a_person_plays_no_tournament(tmp_path: Path) -> None:
-    refused(arena("tournament", "league", "human", "random", "mcts", folder=tmp_path), "a person can't play here")
-
-
 # --- Changed, wrong, killed ---
 
 
@@ -307,6 +302,7 @@ def test_wrong_options_are_refused_in_one_line(tmp_path: Path, typed: Callable[.
         "": ("name a bot", "arena play alphago"),
         "random --as mcts": ("'mcts' is a bot's name", "--as"),
         "human:name=ada --as ada": ("both players are called ada",),
+        "random --handicap 1 --komi 7": ("--handicap 1", "leave out --komi"),
         "--resume --size 9": ("--resume", "keeps"),
         "--resume": ("no unfinished game", "arena play alphago"),
     }.items():

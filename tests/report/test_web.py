@@ -20,6 +20,7 @@ import pytest
 from helpers.commandline import ARENA, environment
 from helpers.events import store_event
 from helpers.games import match_of, record_of
+from helpers.processes import processes_of
 
 from arena.go.game import Ending
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
@@ -118,7 +119,8 @@ def served(tmp_path: Path) -> Iterator[tuple[str, str]]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [*ARENA, "serve", "--port", str(port), "show", "game.sgf"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment()) as process:
+    usual = environment(TMPDIR=str(tmp_path))
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=usual) as process:
         try:
             line = process.stdout.readline()  # type: ignore[union-attr]
             token = re.match(rf"http://127\.0\.0\.1:{port}/\?token=(\S{{20,}}) shows arena show game.sgf", line)
@@ -167,23 +169,11 @@ def test_the_processes_of_a_visitor_who_has_left_end_within_5_seconds_though_the
         headers = {"Origin": address, "Cookie": f"arena-{address.rpartition(':')[2]}={token}"}
         async with aiohttp.ClientSession() as session, session.ws_connect(f"{address}/ws", headers=headers) as page:
             await page.receive()  # the screen is there
-            (visitor,) = [number for number in processes() if is_visitor(number, tmp_path)]
+            (visitor,) = (number for number, words in processes_of(tmp_path) if " serve " not in words)
             os.kill(visitor, signal.SIGSTOP)
         return visitor
 
     visitor, end = asyncio.run(visit()), monotonic() + 5
-    while visitor in processes() and is_visitor(visitor, tmp_path):
+    while visitor in dict(processes_of(tmp_path)):
         assert monotonic() < end
         sleep(0.05)
-
-
-def processes() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-
-
-def is_visitor(number: int, folder: Path) -> bool:
-    with suppress(OSError):
-        words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
-        is_ours = os.readlink(f"/proc/{number}/cwd") == str(folder)
-        return is_ours and b"show" in words and b"serve" not in words
-    return False

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -10,16 +11,16 @@ import pytest
 from helpers.games import Clock
 from helpers.screens import Hand, use
 from helpers.scripted_bots import Scripted
+from helpers.sessions import kifu_of, sat
 from helpers.terminal import Terminal
 from textual.events import Paste
 
 from arena.contract.bot import Bot, Candidate, Decision, Limits
 from arena.go.coords import BLACK, WHITE, move_from_gtp
-from arena.go.game import Game, Rules
-from arena.go.record import GameRecord
+from arena.go.game import Game
 from arena.people.adviser import Adviser
-from arena.people.saved_game import SavedGame, SavedGameFile
-from arena.people.session import GameSession, Opponent
+from arena.people.saved_game import SavedGameFile
+from arena.people.session import GameSession
 from arena.tui.play_app import PlayApp
 
 PATIENCE = 600.0  # kernels may be compiled meanwhile
@@ -44,13 +45,10 @@ def sit() -> Iterator[Sit]:
     def begin(
         moves: str = "", bot: Bot | None = None, time: str = "", clock: Clock | None = None, colours: bool = False
     ) -> tuple[PlayApp, GameSession]:
-        names = {"black": "ada", "white": "bob", "black_player": "person", "white_player": "another"}
-        rules = Rules.preset("chinese", 5)
-        record = GameRecord(rules, points(*moves.split()), None, id="play/1", event="play", **names)
-        people = (BLACK, WHITE) if bot is None else (BLACK,)
-        saved = SavedGame(record, people, Limits.read(time, "time") if time else Limits())
-        opponents = {} if bot is None else {WHITE: Opponent(bot)}
-        sessions.append(GameSession(saved, opponents, Adviser("oracle", Likes), now=clock or Clock()))
+        people, limits = (BLACK, WHITE) if bot is None else (BLACK,), Limits.read(time, "time") if time else Limits()
+        saved = kifu_of(people=people, time=limits, black="ada", white="bob")
+        saved = replace(saved, record=replace(saved.record, moves=points(*moves.split())))
+        sessions.append(sat(saved, bot, adviser=Adviser("oracle", Likes), now=clock or Clock()))
         return PlayApp(sessions[-1], colours, lambda _: ["An even opponent: arena play"]), sessions[-1]
 
     yield begin
