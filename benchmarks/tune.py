@@ -31,10 +31,8 @@ FIRST_STEP = 0.5  # the first step after a score of 62.5 %, as a share of the pe
 def spsa(
     start: np.ndarray, iterations: int, score: Callable[[int, np.ndarray, np.ndarray], float], seed: int = 1
 ) -> Iterator[np.ndarray]:
-    """Where the settings are after each iteration, (settings,) in [0, 1] of their ranges.
-
-    ``score`` plays iteration k between two of them and returns by how much the first won, from -1 to 1.
-    """
+    """The settings after each iteration, (settings,) in [0, 1] of their ranges. ``score`` plays iteration k between two
+    of them and returns by how much the first won, from -1 to 1."""
     generator, now = np.random.default_rng(seed), start
     stability = STABILITY * iterations
     gain = FIRST_STEP * PERTURBATION * (2 * PERTURBATION / 0.25) * (stability + 1) ** ALPHA

@@ -107,11 +107,9 @@ class Terminated(KeyboardInterrupt):
 
 
 def main() -> None:
-    """Run the command line; a user's error is one line on stderr and exit code 2.
-
-    SIGTERM and SIGHUP end a command as Ctrl-C does, with everything closed; the exit code is 128 + the signal's number.
-    A signal that is ignored from the start, as under nohup, stays ignored.
-    """
+    """Run the command line. A user's error is one line on stderr and exit code 2. SIGTERM and SIGHUP end a command as
+    Ctrl-C does, with exit code 128 + the signal's number; signals ignored from the start, as under nohup, stay
+    ignored."""
     received: list[int] = []
 
     def interrupt(number: int, frame: object) -> None:
@@ -164,8 +162,7 @@ def _run() -> None:
 
 
 def _write_traceback(error: Exception) -> str:
-    """Write the traceback of a bug in arena to the results folder, or to the temporary files if that can't be written
-    to. Returns what to print."""
+    """Write the traceback of a bug in arena to the results folder or the temporary files; returns what to print."""
     import platform
     import tempfile
     import traceback

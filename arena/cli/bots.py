@@ -17,18 +17,8 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from arena import ConfigError, UserError
-from arena.cli.options import (
-    CONFIG,
-    NO_TERMS,
-    RESULTS,
-    Argument,
-    ConfigFile,
-    Number,
-    Results,
-    read_rules,
-    registry_of,
-    with_options,
-)
+from arena.cli import options
+from arena.cli.options import RESULTS, Argument, ConfigFile, Number, Results, with_options
 from arena.players.config import TermsTable
 
 EXIT_SECONDS = 2.0  # that a bot has to close after Ctrl-C
@@ -45,9 +35,7 @@ SCREENS = ("match", "tournament", "gate", "play", "show")  # the commands that h
 
 
 def bots(
-    name: Annotated[str | None, Argument(metavar="NAME")] = None,
-    results: Results = RESULTS,
-    config: ConfigFile = None,
+    name: Annotated[str | None, Argument(metavar="NAME")] = None, results: Results = RESULTS, config: ConfigFile = None
 ) -> None:
     """List the bots, or explain the settings of the bot NAME.
 
@@ -60,7 +48,7 @@ def bots(
     from arena.report.style import Console
     from arena.report.tables import bots_table, settings_table
 
-    registry = registry_of(config, results)
+    registry = options.registry_of(config, results)
     if name is not None:  # a bot that lacks a setting or its net is explained, too
         entry = registry.resolve(name) if name.endswith(".py") else registry.entry(name)
         Console().print(settings_table(entry))
@@ -85,7 +73,7 @@ def known_ratings(registry: Registry, results: Path) -> tuple[dict[str, EloEstim
 @with_options(TermsTable, "size")
 def check(
     bots: Annotated[list[str], Argument(metavar="BOT")],
-    terms: TermsTable = NO_TERMS,
+    terms: TermsTable = options.NO_TERMS,
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
@@ -103,7 +91,7 @@ def check(
     from arena.report.progress import show_check
     from arena.report.style import Console
 
-    registry, console, rules = registry_of(config, results), Console(), read_rules(terms)
+    registry, console, rules = options.registry_of(config, results), Console(), options.read_rules(terms)
     players = [registry.resolve(name) for name in bots]
     verdicts = [show_check(player.name, probe(player, rules), console) for player in players]
     if StepStatus.FAILED in verdicts:
@@ -113,7 +101,7 @@ def check(
 @with_options(TermsTable, "size", "komi", "rules")
 def gtp(
     bot: Annotated[str, Argument(metavar="BOT")],
-    terms: TermsTable = NO_TERMS,
+    terms: TermsTable = options.NO_TERMS,
     seed: Annotated[int | None, Number(help="Random seed (default: a new one each time).")] = None,
     results: Results = RESULTS,
     config: ConfigFile = None,
@@ -131,7 +119,7 @@ def gtp(
     from arena.gtp.server import Server, serve
     from arena.people.counting import agreed_dead
 
-    rules, entry = read_rules(terms), registry_of(config, results).resolve(bot)
+    rules, entry = options.read_rules(terms), options.registry_of(config, results).resolve(bot)
     entry.checked(rules.size)
     with _on_pipes(entry) as (player, lines, output):
         kind, seed = entry.bot_kind, SystemRandom().getrandbits(31) if seed is None else seed
@@ -153,7 +141,7 @@ def analysis(
     from arena.gtp.analysis_engine import AnalysisEngine, run
     from arena.results.analysis import with_all_visits
 
-    entry = with_all_visits(registry_of(config, results).resolve(bot))
+    entry = with_all_visits(options.registry_of(config, results).resolve(bot))
     if not entry.bot_kind.analyses:
         raise UserError(f"{entry.name}: this bot doesn't analyse; use one such as alphago, mcts or sl")
     with _on_pipes(entry) as (player, lines, output):
@@ -181,8 +169,7 @@ def _on_pipes(entry: Player) -> Iterator[tuple[bot.Bot, TextIO, TextIO]]:
 
 
 def _exit_when_stuck() -> None:
-    """From now on, Ctrl-C, SIGTERM and SIGHUP end the process after ``EXIT_SECONDS`` if Python can't handle them: a net
-    may compute for ever."""
+    """Let signals end the process after ``EXIT_SECONDS`` when Python can't handle them: a net may compute for ever."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer)  # each signal's number is written there at once
@@ -233,6 +220,6 @@ def doctor(results: Results = RESULTS, config: ConfigFile = None) -> None:
     from arena.report.style import Console
     from arena.results.doctor import examine
 
-    findings = examine(results, config or (CONFIG if CONFIG.exists() else None))
+    findings = examine(results, config or (options.CONFIG if options.CONFIG.exists() else None))
     if show_check("arena doctor", findings, Console()) is StepStatus.FAILED:
         raise typer.Exit(1)

@@ -6,53 +6,54 @@ import gc
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Group
+
 from arena import ConfigError, StoreError, plural
-from arena.cli.options import read_rules, registry_of, size_doubts
+from arena.cli.options import read_rules, size_doubts
+from arena.contract.adjudication import Adjudication
+from arena.contract.bot import Limits
+from arena.go.record import GameRecord
+from arena.match.event import Event, continue_event, event_from_json, event_to_json, games_asked, with_games
+from arena.match.openings import Opening, read_book, shipped_book
+from arena.match.runner import Control, GamesNotStored, Update, play_event
+from arena.match.schedule import Match, Terms, Tournament
+from arena.match.swiss import Swiss
 from arena.players.config import TermsTable, default
+from arena.players.player import Player
+from arena.players.registry import Registry
+from arena.report.figures import header, print_lines
+from arena.report.style import Console, has_colours, has_screen
+from arena.report.text import print_sections, summary, title
+from arena.results.event_state import EventState
+from arena.results.export import game_line, report_line, write_elo_csv
+from arena.results.league import kind_of, read_report
+from arena.results.store import Store, StoredEvent, journals_of
 from arena.system import cores
 
 if TYPE_CHECKING:
-    from arena.contract.bot import Limits
-    from arena.match.event import Event
-    from arena.match.openings import Opening
-    from arena.match.runner import AnyCrew, Control, Update
-    from arena.match.schedule import Match, Terms, Tournament
-    from arena.match.swiss import Swiss
-    from arena.players.player import Player
-    from arena.players.registry import Registry
-    from arena.report.style import Console
-    from arena.results.event_state import EventState
-    from arena.results.store import Store
-
+    from arena.match.runner import AnyCrew
 
 # --- From options ---
 
 
 def read_player(registry: Registry, spec: str, given: TermsTable) -> Player:
-    """The bot of this name, with the limits of ``given`` if it has none of its own. Raises UserError if it can't play
-    on the given board size."""
+    """The bot of this name, with the given limits unless it has its own. Raises UserError for a size it can't play."""
     return registry.resolve(spec).with_limits(read_limits(given)).checked(default(given.size, 9))
 
 
 def read_limits(given: TermsTable) -> Limits:
-    from arena.contract.bot import Limits
-
     return Limits.read(given.limits, "--limits") if given.limits else Limits()
 
 
 def read_terms(given: TermsTable, print_line: Callable[[str], None], handicap: int = 0) -> Terms:
-    """The terms of an event. Openings come from the book that ships, unless --book, --plies or a handicap is given.
-    Raises UserError."""
-    from arena.contract.adjudication import Adjudication
-    from arena.match.openings import read_book, shipped_book
-    from arena.match.schedule import Terms
-
+    """The terms of an event, with shipped openings without --book, --plies and handicap. Raises UserError."""
     given = replace(given, komi=0.5) if handicap and given.komi is None else given
     rules, seed, plies = read_rules(given), default(given.seed, 1), default(given.plies, 4)
     is_usual = given.book is None and given.plies is None and not handicap
@@ -70,11 +71,7 @@ def read_terms(given: TermsTable, print_line: Callable[[str], None], handicap: i
 
 
 def event_notices(event: Event, store: Store) -> Iterator[str]:
-    """Lines to show before the event: new players, and nets on larger boards than they were trained on. Raises
-    ConfigError where there are fewer openings than the games need; where all games are stored, none is drawn."""
-    from arena.match.schedule import Match
-    from arena.match.swiss import Swiss
-
+    """Lines to show before the event. Raises ConfigError if games are missing and there are too few openings."""
     known, players = store.players(), event.players.values()
     last = {player.name: identity for identity, player in known.items()}
     for entry in players:
@@ -97,11 +94,6 @@ def with_run_number(match: Match, store: Store, new: bool) -> Match:
 
 def store_event(store: Store, event: Event) -> None:
     """Store the event, its settings and its players."""
-    from datetime import UTC, datetime
-
-    from arena.match.event import event_to_json
-    from arena.results.store import StoredEvent
-
     store.add_players({entry.identity: entry for entry in event.players.values()})
     created = datetime.now(UTC).isoformat(timespec="seconds")
     store.add_event(StoredEvent(event.event, created, event.settings, event_to_json(event)))
@@ -113,10 +105,6 @@ def continue_stored(
     """The event as it is stored, with the games of ``event`` where these are more, and whether any may be played. An
     event without stored games is new. ``is_counted`` says that the number of games was asked for; else, unless players
     join, the stored one counts. Raises ConfigError where anything else differs."""
-    from arena.match.event import continue_event, event_from_json, games_asked, with_games
-    from arena.match.schedule import Match
-    from arena.match.swiss import Swiss
-
     found = next((one for one in store.events() if one.id == event.event), None)
     if found is None or not store.count(event=found.id):
         return event, True
@@ -137,8 +125,6 @@ def continue_stored(
 
 def _require_same_terms(stored: dict[str, Any], event: Tournament | Swiss) -> None:
     """Raise ConfigError for the name of a stored event that was played by other settings, or is of another kind."""
-    from arena.results.league import kind_of
-
     if (kind := kind_of(event.settings)) != (other := kind_of(stored)):
         raise ConfigError(f"'{event.name}' is a stored {other}; take another name, or the --style that it began with")
     old, new = _flat(stored), _flat(json.loads(json.dumps(event.settings)))
@@ -159,32 +145,23 @@ def _flat(settings: dict[str, Any]) -> dict[str, str]:
 
 @dataclass
 class EventSetup:
-    """Where events are played, stored and shown, by a command's options. ``workers`` is 0 for one per core; ``crew`` is
-    set by ``opened``. Unknown ``bots`` are refused, and a terminal shows something, before the slow imports."""
+    """How a command plays, stores and shows events. ``workers`` 0 means one per core; ``opened`` sets ``crew``."""
 
+    registry: Registry
     results: Path
-    config: Path | None
     workers: int
     cluster: str | None
     as_json: bool = False
-    bots: Sequence[str] = ()
     rings: bool = False
     crew: int | AnyCrew = 0
 
     def __post_init__(self) -> None:
-        self.registry = registry_of(self.config, self.results, *self.bots)
-        if sys.stdout.isatty() and not self.as_json:
-            print("Preparing the games ...", flush=True)
-        from arena.report.style import Console
-
         self.console = Console(stderr=self.as_json)
         self.cluster = self.cluster or self.registry.cluster.address
 
     @contextmanager
     def opened(self, event: Event) -> Iterator[Store]:
         """The results, while there are workers that play such an event. Raises UserError where there are none."""
-        from arena.results.store import Store, journals_of
-
         with ExitStack() as stack:
             self.crew = self.workers or cores()
             if self.cluster is not None:
@@ -196,11 +173,9 @@ class EventSetup:
             yield stack.enter_context(Store.of(self.results, write=True, print_line=self.console.print_line))
 
     def play(self, event: Event, store: Store, is_counted: bool = True) -> EventState:
-        """Store the event and its players, play the games that are missing, and show them meanwhile; returns the
-        event's state. Whatever ends it, the ratings are written. ``is_counted`` is as in ``continue_stored``. Raises
-        ConfigError for an event that began otherwise."""
-        from arena.results.event_state import EventState
-
+        """Store the event, play and show its missing games, and write the ratings, whatever ends it; returns its state.
+        ``is_counted`` is as in ``continue_stored``. Raises ConfigError for an event that is stored with other
+        settings."""
         gc.freeze()  # imported modules are never freed: scanning them in each collection takes 0.2 s
         event, may_play = continue_stored(event, store, self.console.print_line, is_counted)
         for line in event_notices(event, store):
@@ -217,8 +192,6 @@ class EventSetup:
 
     def show(self, state: EventState, store: Store, may_play: bool = True) -> None:
         """Play the games of an event that are missing in ``store``, if they may be played, and show them meanwhile."""
-        from arena.match.runner import Control, play_event
-
         event, control = state.event, Control(finishing=not may_play)
         updates = play_event(event, store, self.crew, control)
         with _stop_signals(control) as end:
@@ -233,12 +206,6 @@ class EventSetup:
 def show(state: EventState, updates: Iterator[Update], control: Control, console: Console, rings: bool = False) -> None:
     """Show an event on the full screen or as lines until its updates end, then print its summary and, if ``rings``,
     ring the terminal's bell. An exception that ends it early is raised after the updates are closed."""
-    from rich.console import Group
-
-    from arena.report.figures import header, print_lines
-    from arena.report.style import has_colours, has_screen
-    from arena.report.text import print_sections, summary, title
-
     if has_screen(console):
         from arena.tui.event_app import show_event
 
@@ -256,10 +223,6 @@ def show(state: EventState, updates: Iterator[Update], control: Control, console
 
 def print_games(event: Event, updates: Iterable[Update], store: Store) -> None:
     """Print a JSON object for each game as it ends, then one for the report."""
-    from arena.go.record import GameRecord
-    from arena.results.export import game_line, report_line
-    from arena.results.league import read_report
-
     for update in updates:
         for record in () if update.resumed else update.records:
             if isinstance(record, GameRecord):
@@ -311,11 +274,8 @@ def _is_complete(event: Event, store: Store) -> bool:
 def ratings_written(
     state: EventState, store: Store, console: Console, results: Path, anchors: Mapping[str, float] | None = None
 ) -> Iterator[None]:
-    """Write the ratings, whatever ends the event; without the anchors if they contradict the games. Ctrl-C prints how
-    to resume."""
-    from arena.match.runner import GamesNotStored
-    from arena.results.export import write_elo_csv
-
+    """Write the ratings, whatever ends the event, without anchors that contradict the games. Ctrl-C says how to
+    resume."""
     ratings, event = results / "elo.csv", state.event
     try:
         yield

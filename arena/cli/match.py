@@ -10,35 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arena import ConfigError, plural
-from arena.cli import events
-from arena.cli.options import (
-    NO_TERMS,
-    RESULTS,
-    Argument,
-    Bell,
-    Cluster,
-    ConfigFile,
-    Json,
-    Number,
-    Option,
-    Results,
-    Workers,
-    with_options,
-)
-from arena.cli.play import PlaySetup, play_match, read_side
+from arena.cli import options
+from arena.cli.options import RESULTS, Argument, ConfigFile, Number, Option, Results, with_options
 from arena.players.config import TermsTable, TournamentTable, default
 from arena.system import cores
 
 if TYPE_CHECKING:
+    from arena.cli.events import EventSetup
     from arena.match.schedule import Match, Tournament
     from arena.match.swiss import Swiss
     from arena.ratings import Sprt
 
-SPRT_GAMES = 5_000
-"""Where a sequential test ends at the latest, by default."""
-
-PILOT_GAMES = 20
-"""Games that --plan plays where fewer are stored. They aren't stored: the event hasn't begun."""
+SPRT_GAMES = 5_000  # where a sequential test ends at the latest, by default
+PILOT_GAMES = 20  # games that --plan plays where fewer are stored. They aren't stored: the event hasn't begun
 
 
 @with_options(TermsTable)
@@ -48,9 +32,9 @@ def match(
     second: Annotated[str, Argument(metavar="B")],
     games: Annotated[int | None, Number("-n", "--games", help="Games (default 100; at most 5000 with --sprt).")] = None,
     handicap: Annotated[int, Number(help="A gives B, who has Black, 2 to 9 stones at komi 0.5.")] = 0,
-    terms: TermsTable = NO_TERMS,
-    workers: Workers = 0,
-    cluster: Cluster = None,
+    terms: TermsTable = options.NO_TERMS,
+    workers: options.Workers = 0,
+    cluster: options.Cluster = None,
     sprt: Annotated[
         tuple[float, float] | None, Option(metavar="ELO0 ELO1", help="Stop when a sequential test accepts either.")
     ] = None,
@@ -58,8 +42,8 @@ def match(
     new: Annotated[bool, Option("--new", help="Start again instead of resuming.")] = False,
     name: Annotated[str, Option(metavar="NAME", help="Prefix of the match's id (default A-B).")] = "",
     plan: Annotated[float | None, Option(metavar="ELO", help="Estimate how many games it takes to see this.")] = None,
-    bell: Bell = False,
-    as_json: Json = False,
+    bell: options.Bell = False,
+    as_json: options.Json = False,
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
@@ -78,30 +62,35 @@ def match(
     if ctx.args:
         bots = " ".join([first, second, *ctx.args])
         raise ConfigError(f"a match has two bots; for more, use: arena tournament NAME {bots}")
-    setup = events.EventSetup(results, config, workers, cluster, as_json, (first, second), bell)
-    from arena.match.schedule import Match
-
+    registry = options.registry_for_event(config, results, (first, second), as_json)
     if plan is not None and (sprt or games or new or as_json):
         raise ConfigError("--plan plays no match; leave out --sprt, --games, --new and --json")
     if plan is not None and not 1 <= plan <= 1000:
         raise ConfigError(f"--plan {plan:g} is out of range; allowed: from 1 to 1000")
     if alpha is not None and sprt is None:
         raise ConfigError(f"--alpha {alpha:g} needs --sprt, as in --sprt 0 35")
+    from arena.cli import events
+    from arena.match.schedule import Match
+
     test = None if sprt is None else sequential_test(sprt, default(alpha, 0.05))
     most = default(games, 100 if test is None else SPRT_GAMES)
+    setup = events.EventSetup(registry, results, workers, cluster, as_json, bell)
     agreed = events.read_terms(terms, setup.console.print_line, handicap)
     if test is not None and agreed.limit is not None and most > 2 * agreed.limit:
         most = 2 * agreed.limit
         setup.console.print_line(
             f"The test counts an opening once: with {plural(agreed.limit, 'opening')}, it has {most} games."
         )
-    read = read_side if plan is None else events.read_player
-    one, other = (read(setup.registry, bot, terms) for bot in (first, second))
+    is_persons = plan is None and any(registry.resolve(bot).is_person for bot in (first, second))
+    if is_persons:
+        from arena.cli import people
+    read = people.read_side if is_persons else events.read_player
+    one, other = (read(registry, bot, terms) for bot in (first, second))
     played = Match(one, other, agreed, most, test=test, name=name)
-    if one.is_person or other.is_person:
+    if is_persons:
         if as_json:
             raise ConfigError("--json prints games of bots; 'arena games --json' prints those of people")
-        play_match(played, new, PlaySetup(setup.registry, results), is_counted=games is not None)
+        people.play_match(played, new, people.PlaySetup(registry, results), is_counted=games is not None)
     elif plan is None:
         with setup.opened(played) as store:
             setup.play(events.with_run_number(played, store, new), store, is_counted=games is not None)
@@ -109,8 +98,9 @@ def match(
         _forecast(played, plan, setup)
 
 
-def _forecast(match: Match, precision: float, setup: events.EventSetup) -> None:
+def _forecast(match: Match, precision: float, setup: EventSetup) -> None:
     """Show how many games a difference takes, by the stored games of a match, or by some that aren't stored."""
+    from arena.cli.events import with_run_number
     from arena.report.tables import plan_table
     from arena.results.event_state import EventState
     from arena.results.store import Store, database
@@ -118,7 +108,7 @@ def _forecast(match: Match, precision: float, setup: events.EventSetup) -> None:
     standings, workers = match.standings(), setup.workers or cores()
     if database(setup.results).exists():
         with Store.of(setup.results) as store:
-            for games in store.game_summaries(event=events.with_run_number(match, store, False).event):
+            for games in store.game_summaries(event=with_run_number(match, store, False).event):
                 standings.add(games)
     if standings.games < PILOT_GAMES:
         with TemporaryDirectory() as folder:
@@ -146,10 +136,10 @@ def tournament(
     name: Annotated[str, Argument(metavar="NAME")],
     bots: Annotated[list[str] | None, Argument(metavar="BOT")] = None,
     terms: TournamentTable = TournamentTable(),  # noqa: B008  # frozen, and replaced by options
-    workers: Workers = 0,
-    cluster: Cluster = None,
-    bell: Bell = False,
-    as_json: Json = False,
+    workers: options.Workers = 0,
+    cluster: options.Cluster = None,
+    bell: options.Bell = False,
+    as_json: options.Json = False,
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
@@ -166,9 +156,11 @@ def tournament(
       arena tournament check rl sl alphago --style gauntlet -n 100
       arena tournament nets random mcts sl --style swiss --precision 50
     """
-    setup = events.EventSetup(results, config, workers, cluster, as_json, bots or (), bell)
+    registry = options.registry_for_event(config, results, bots or (), as_json)
+    from arena.cli.events import EventSetup
     from arena.match.swiss import Swiss
 
+    setup = EventSetup(registry, results, workers, cluster, as_json, bell)
     played, is_counted = _tournament(name, bots or [], terms, setup)
     with setup.opened(played) as store:
         gap = setup.play(played, store, is_counted).gap
@@ -178,10 +170,10 @@ def tournament(
 
 
 def _tournament(
-    name: str, bots: list[str], terms: TournamentTable, setup: events.EventSetup
+    name: str, bots: list[str], terms: TournamentTable, setup: EventSetup
 ) -> tuple[Tournament | Swiss, bool]:
-    """The event of a name and options, with what arena.toml declares, and whether that gives its number of games.
-    Raises ConfigError, also where the first bot stands in the place of a name."""
+    """The event of a name, options and arena.toml, and whether its number of games is given. Raises ConfigError."""
+    from arena.cli import events
     from arena.match.schedule import Style, Tournament
     from arena.match.swiss import Swiss
 

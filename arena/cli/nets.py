@@ -10,22 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arena import CheckpointError, ConfigError, RecordError, UserError, plural
-from arena.cli import events
+from arena.cli import options
 from arena.cli.match import SPRT_GAMES, sequential_test
-from arena.cli.options import (
-    CONFIG,
-    NO_TERMS,
-    RESULTS,
-    Argument,
-    Cluster,
-    ConfigFile,
-    Number,
-    Option,
-    Results,
-    Workers,
-    registry_of,
-    with_options,
-)
+from arena.cli.options import RESULTS, Argument, ConfigFile, Number, Option, Results, with_options
 from arena.players.config import TermsTable, default
 from arena.system import cores
 
@@ -42,9 +29,9 @@ def gate(
     played_as: Annotated[str | None, Option("--as", metavar="BOT", help="Play both nets in this bot.")] = None,
     sprt: Annotated[tuple[float, float] | None, Option(metavar="ELO0 ELO1", help="Hypotheses (default 0 35).")] = None,
     games: Annotated[int | None, Number("-n", "--games", help="Maximum number of games (default 5000).")] = None,
-    terms: TermsTable = NO_TERMS,
-    workers: Workers = 0,
-    cluster: Cluster = None,
+    terms: TermsTable = options.NO_TERMS,
+    workers: options.Workers = 0,
+    cluster: options.Cluster = None,
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
@@ -63,7 +50,8 @@ def gate(
       arena gate mine --as alphago:visits=50 --sprt 0 20 -n 1000
     """
     # The candidate is a copy, which is removed unless it is accepted.
-    setup = events.EventSetup(results, config, workers, cluster)
+    registry = options.registry_for_event(config, results)
+    from arena.cli import events
     from arena.match.schedule import Gate, Match
     from arena.players.config import require_writable
     from arena.report.text import gate_lines
@@ -79,7 +67,8 @@ def gate(
     from arena.results.store import Store, database
     from bots.nets.checkpoint import SHIPPED, add_gate, copy_checkpoint, find
 
-    registry, folder = setup.registry, find(checkpoint.removeprefix("checkpoint:"), results)
+    setup = events.EventSetup(registry, results, workers, cluster)
+    folder = find(checkpoint.removeprefix("checkpoint:"), results)
     name = against or entry_for(registry, folder)
     if ":" in name or "@" in name:
         raise ConfigError(f"--against {name} is not an entry's name; put a bot with settings behind --as")
@@ -90,7 +79,7 @@ def gate(
     net = player.identify(folder)
     if net == entry.net:
         raise ConfigError(f"{name} already plays {folder.name}: the two nets are identical ({net[:8]})")
-    path = config or CONFIG
+    path = config or options.CONFIG
     require_writable(path)
     present = player if played_as is None else with_checkpoint(player, checkpoint_of(entry))
     for one in (with_checkpoint(player, folder), present):
@@ -117,7 +106,7 @@ def gate(
             standings, changed = setup.play(match, store, games is not None).standings, None
             evidence = GateMatch(match, standings, count_candidates(store, match))
             if evidence.ruling is Ruling.ACCEPTED:
-                changed = _promote(entry, candidate, kept, path, registry_of(config, results), results)
+                changed = _promote(entry, candidate, kept, path, options.registry_of(config, results), results)
         ruling = evidence.ruling
         places = dict.fromkeys((folder, kept) if ruling is Ruling.ACCEPTED or not is_new else (folder,))
         noted = [place for place in places if not ships and _identity(candidate, place) == net]
@@ -263,7 +252,7 @@ def build(
     validation: Annotated[float, Number(help="Share in the validation set (default 0.01).", min=0, max=1)] = 0.01,
     by_player: Annotated[bool, Option("--by-player", help="No player is in both training and test set.")] = False,
     dead_stones: Annotated[bool, Option("--dead-stones", help="Mark dead stones.")] = False,
-    workers: Workers = 0,
+    workers: options.Workers = 0,
 ) -> None:
     """Build a dataset from game records, split by game.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import Field, fields
@@ -29,8 +30,7 @@ Argument = partial(typer.Argument, hidden=True)
 
 RESULTS, CONFIG = Path("results"), Path("arena.toml")
 
-MAX_WORKERS = 4096
-"""More is a typing error: no node has that many cores."""
+MAX_WORKERS = 4096  # more is a typing error: no node has that many cores
 
 Results = Annotated[Path, Option(metavar="FOLDER", help="Folder of database and checkpoints (default results).")]
 ConfigFile = Annotated[
@@ -105,14 +105,21 @@ def check_outputs(*paths: Path | None) -> None:
 
 
 def registry_of(config: Path | None, results: Path, *bots: str) -> Registry:
-    """The bots of the given file, or of arena.toml where there is one. Raises ConfigError if it has none of the names
-    of ``bots``; this is checked here because it takes no time, and loading what plays them does."""
+    """The bots of the given file, or of arena.toml if it exists. Raises ConfigError if one of ``bots`` is unknown."""
     from arena.players.registry import Registry
 
     registry = Registry(config or (CONFIG if CONFIG.exists() else None), results)
     for bot in bots:
         if not registry.is_bot(bot):
             registry.resolve(bot)
+    return registry
+
+
+def registry_for_event(config: Path | None, results: Path, bots: Iterable[str] = (), as_json: bool = False) -> Registry:
+    """As ``registry_of``; a terminal then shows that something happens while what plays the bots is imported."""
+    registry = registry_of(config, results, *bots)
+    if sys.stdout.isatty() and not as_json:
+        print("Preparing the games ...", flush=True)
     return registry
 
 

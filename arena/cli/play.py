@@ -1,53 +1,15 @@
-"""Games of people at this terminal or through a pipe: the command play, and matches that have a person in them."""
+"""The command play: a game of a person at this terminal or through a pipe."""
 
 from __future__ import annotations
 
-import getpass
-import os
-import re
-import secrets
-import signal
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from functools import cached_property, partial
-from itertools import chain
-from math import inf
-from pathlib import Path
-from time import monotonic, sleep
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated
 
-from typer import prompt
-
-from arena import ConfigError, StoreBusy, StoreError, UserError, plural
-from arena.cli import events
-from arena.cli.options import RESULTS, Argument, ConfigFile, Option, Results, registry_of, size_doubts, with_options
+from arena import ConfigError
+from arena.cli.options import RESULTS, Argument, ConfigFile, Option, Results, registry_of, with_options
 from arena.contract.settings import setting
-from arena.files import remove_scratch, scratch
-from arena.go.ranks import HUMAN_LIKE
-from arena.players.config import RULES, TermsTable, default
-from arena.system import running_clock
-
-if TYPE_CHECKING:
-    from arena.contract.bot import Bot, Limits
-    from arena.go.coords import Colour, Move
-    from arena.go.game import Rules
-    from arena.go.record import GameRecord, GameSummary
-    from arena.match.bot_process import BotStarter
-    from arena.match.schedule import Match
-    from arena.people.saved_game import SavedGame, SavedGameFile
-    from arena.people.session import Opponent
-    from arena.players.player import Player
-    from arena.players.registry import Registry
-    from arena.results.analysis import Evaluation
-
-ANALYSTS = ("alphago", "mcts")
-"""Who gives hints and reviews where the bot that is played can't: the first that plays on the size."""
-
-GUEST = "guest"  # who plays without a name, and so without a rating
-STORE_LOCK_SECONDS = 10.0  # how long a game that is over waits for another arena to release the results
+from arena.go.ranks import HUMAN_LIKE, rank_name, read_rank
+from arena.players.config import RULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +58,6 @@ def play(
       arena play alphago --from game.sgf --move 30
       arena play random --plain < moves.txt
     """
-    from arena.go.ranks import rank_name, read_rank
-
     if resume and (name is not None or rank is not None or start is not None or given != NO_OPTIONS):
         raise ConfigError("a resumed game keeps its players, rules and clock; give only --resume and its id")
     if rank is not None:
@@ -105,24 +65,25 @@ def play(
             raise ConfigError(f"--rank {rank} picks the bot; leave out {bot}")
         bot = f"{HUMAN_LIKE}:rank={rank_name(read_rank(rank, '--rank'))}"
     registry = registry_of(config, results, *([] if resume or bot is None else [bot]))
+    from arena.cli import people
     from arena.people.saved_game import SavedGameFile
 
-    setup = PlaySetup(registry, results, plain)
+    setup = people.PlaySetup(registry, results, plain)
     if bot is None and not resume:
         bot = setup.choose_opponent(given.size or 9)
-    position = None if start is None else _position_of(start, move, given, results)
+    position = None if start is None else people.position_of(start, move, given, results)
     if start is None and move is not None:
         raise ConfigError(f"--move {move} needs --from, as in: arena play alphago --from game.sgf --move {move}")
     again, stored = True, setup.store_finished_games()
     while again:
         if resume:
-            file = _file_to_resume(results, bot, stored)
+            file = people.file_to_resume(results, bot, stored)
         else:
-            saved, bots = new_game(setup.registry, setup.registry.resolve(bot or ""), name, given, position)
+            saved, bots = people.new_game(registry, registry.resolve(bot or ""), name, given, position)
             file = SavedGameFile.create(results, stored)
         with file:
             if resume:
-                saved, bots = rebuild_bots(file.read(), setup.registry, setup.console.print_line)
+                saved, bots = people.rebuild_bots(file.read(), registry, setup.console.print_line)
             else:
                 saved = replace(saved, record=replace(saved.record, id=file.id))
             saved, again = setup.play(file, saved, bots, "resume it with: arena play --resume")
@@ -135,402 +96,3 @@ def play(
         if not saved.handicap:
             given = replace(given, color="white" if saved.people[0].name == "BLACK" else "black")
     setup.leave()
-
-
-def play_match(match: Match, new: bool, setup: PlaySetup, is_counted: bool) -> None:
-    """Play the games of a match that has a person in it, and store each when it is over. A game that was left goes on.
-    ``is_counted`` is as in ``continue_stored``. Raises UserError, SystemExit when the person leaves."""
-    from arena.contract.bot import Limits
-    from arena.go.coords import BLACK, WHITE
-    from arena.people.saved_game import SavedGameFile
-    from arena.report.text import print_sections, summary
-    from arena.results.store import Store, database
-
-    require_two(match.first, match.second)
-    people = [player for player in match.players.values() if player.is_person]
-    limits, may_play = next((person.limits for person in people if person.limits.time), Limits()), True
-    if database(setup.results).exists():
-        with Store.of(setup.results) as store:
-            last = events.with_run_number(match, store, new)
-            event, may_play = events.continue_stored(last, store, setup.console.print_line, is_counted)
-            match = replace(match, run=last.run, games=event.games, grown=event.grown)
-    while True:
-        played = setup.stored(match.event)
-        standings, stored = match.standings(), {game.id for game in played}
-        standings.add(played)
-        if not may_play or standings.is_decided or not (missing := match.pairings(played, stored.__contains__)):
-            break
-        with SavedGameFile(setup.results / f"{missing[0].id}.sgf") as file:
-            if file.id in {game.id for game in setup.stored(match.event)}:
-                continue  # another terminal has just played it
-            pairing = missing[0]
-            sides = {BLACK: match.players[pairing.black], WHITE: match.players[pairing.white]}
-            known = {"id": pairing.id, "event": match.event, "seed": pairing.seed}
-            saved, bots = begin_game(match.terms.rules, sides, limits, pairing.opening, **known)
-            saved = file.read() if file.path.exists() else saved
-            if not saved.is_over:
-                saved, _ = setup.play(file, saved, bots, "the same command continues it")
-            if not (saved.is_over and setup.store([saved], match)):
-                words = f"Stopped. {len(stored)} of {match.games} games are stored"
-                setup.console.print_line(f"{words}; run the same command to play the rest.")
-                setup.leave(130)
-            file.path.unlink()
-    print_sections(summary(standings), setup.console)
-    setup.leave()
-
-
-# --- A new game ---
-
-
-def new_game(
-    registry: Registry, entry: Player, name: str | None, given: GameOptions, position: GameRecord | None = None
-) -> tuple[SavedGame, dict[Colour, Player]]:
-    """A game before its first move, or from the end of ``position``, and the bots in it by colour. Raises UserError."""
-    from arena.contract.bot import Limits
-    from arena.go.coords import BLACK, WHITE
-    from arena.go.game import Rules, handicap_points
-    from arena.people.saved_game import EVENT
-
-    size, stones = given.size or 9, given.handicap or 0
-    if stones == 1 and given.komi is not None:
-        raise ConfigError("--handicap 1 is a game without a handicap stone at komi 0.5; leave out --komi")
-    setup = tuple(sorted(handicap_points(size, stones))) if stones > 1 else ()
-    begins: dict[str, Any] = {"setup": (setup, ()), "first": WHITE if setup else BLACK, "moves": ()}
-    rules = Rules.preset(given.rules or "chinese", size, default(given.komi, 0.5 if stones else None))
-    colour = WHITE if given.color == "white" else BLACK
-    if position is not None:
-        rules, size = position.rules, position.rules.size
-        begins = {name: getattr(position, name) for name in begins}
-        if given.color is None:
-            colour = position.mover(len(position.moves) + 1)
-    person = _person(registry, name)
-    limits = Limits.read(given.time, "--time") if given.time is not None else Limits()
-    if given.time is not None and (limits.time is None or limits.simulations is not None):
-        raise ConfigError(f"--time {given.time} is not a clock; write main=600 (seconds), or main=300,byoyomi=30")
-    if entry.is_person:
-        opponent = _person(registry, entry.settings.get("name") or GUEST)
-        require_two(person, opponent)
-    else:
-        opponent = entry.with_limits(limits).checked(size)
-    sides = {colour: person, colour.opponent: opponent}
-    return begin_game(rules, sides, limits, **begins, event=EVENT, seed=secrets.randbits(48))
-
-
-def begin_game(
-    rules: Rules, sides: Mapping[Colour, Player], limits: Limits, moves: tuple[Move, ...] = (), **fields: Any
-) -> tuple[SavedGame, dict[Colour, Player]]:
-    """A game of these players with an opening of ``moves``, and the bots in it by colour. ``limits`` are the people's,
-    ``fields`` more of its record."""
-    from arena.go.coords import Colour
-    from arena.go.record import GameRecord
-    from arena.people.saved_game import SavedGame
-
-    black, white = (sides[colour] for colour in Colour)
-    fields |= {
-        key: "" if side.name == GUEST else side.identity
-        for key, side in (("black_player", black), ("white_player", white))
-    }
-    date = datetime.now(UTC).strftime("%Y-%m-%d")
-    record = GameRecord(rules, moves, None, black.name, white.name, opening=len(moves), date=date, **fields)
-    bots = {colour: side for colour, side in sides.items() if not side.is_person}
-    people = tuple(colour for colour in Colour if colour not in bots)
-    players = tuple(side.stored for side in sides.values() if side.name != GUEST)
-    return SavedGame(record, people, limits, players=players), bots
-
-
-def _position_of(text: str, move: int | None, given: GameOptions, results: Path) -> GameRecord:
-    """The game to play on from, up to a number of moves. Raises UserError."""
-    from arena.cli.results import read_game
-    from arena.go.game import Rules
-
-    if (given.size, given.rules, given.komi, given.handicap) != (None,) * 4:
-        raise ConfigError("--from keeps the game's size, rules, komi and handicap; leave these options out")
-    record, _ = read_game(text, results)
-    moves = record.moves if move is None else record.moves[:move]
-    if move is not None and move > len(moves):
-        raise UserError(f"--move {move}: the game has {plural(len(moves), 'move')}")
-    rules = record.rules
-    if rules.name not in RULES:  # the file doesn't say, or names rules that aren't known here
-        rules = Rules.preset("chinese", rules.size, rules.komi)
-    position = replace(record, rules=rules, moves=moves, outcome=None, facts=())
-    if position.replay().is_passed_out:
-        raise UserError(f"the game is over after move {len(moves)}; choose an earlier one with --move")
-    return position
-
-
-def _person(registry: Registry, name: str | None) -> Player:
-    """The player for a person of this name, the same one in every game; without a name, for the login's name or, where
-    there is none, for nobody in particular. Raises ConfigError."""
-    if name is None:
-        with suppress(OSError, KeyError, ConfigError):
-            return _person(registry, getpass.getuser())
-        name = GUEST
-    if re.fullmatch(r"\w[\w .'-]{0,39}", name) is None:
-        raise ConfigError(f"'{name}' is not a name for a player; use up to 40 letters, digits, spaces and . - _ '")
-    if name in {entry.name for entry in registry.entries}:
-        raise ConfigError(f"'{name}' is a bot's name; take another with --as")
-    human = registry.entry("human")
-    return replace(human, name=name, settings={**human.settings, "name": name})
-
-
-def read_side(registry: Registry, spec: str, given: TermsTable) -> Player:
-    """A player of a match: the bot of this name, or a person, who is called as in ``play``. Raises UserError."""
-    entry = registry.resolve(spec)
-    if not entry.is_person:
-        return events.read_player(registry, spec, given)
-    person = _person(registry, entry.settings.get("name") or None)
-    if person.name == GUEST:
-        raise ConfigError("the games of a match are rated; name the person, as in human:name=ada")
-    return person.with_limits(entry.limits).with_limits(events.read_limits(given))
-
-
-def require_two(one: Player, other: Player) -> None:
-    """Raise ConfigError for a person who plays against himself."""
-    if one.name == other.name:
-        raise ConfigError(f"both players are called {one.name}; name the second one: human:name=bob")
-
-
-def _file_to_resume(results: Path, id: str | None, stored: set[str]) -> SavedGameFile:
-    """The file of the game of this id, or of the unfinished one that was played last. Raises UserError."""
-    from arena.people.saved_game import EVENT, SavedGameFile, is_held, saved_games
-
-    if id is None:
-        kept = [id for id, saved in saved_games(results, stored) if saved.record.moves and not saved.is_over]
-        id = next((id for id in reversed(kept) if not is_held(results, id)), None)
-        if id is None:
-            raise UserError(f"there is no unfinished game in {results / EVENT}; start one, as in: arena play alphago")
-    return SavedGameFile.open(results, f"{EVENT}/{id:0>5}" if id.isdecimal() else id)
-
-
-def rebuild_bots(
-    saved: SavedGame, registry: Registry, print_line: Callable[[str], None]
-) -> tuple[SavedGame, dict[Colour, Player]]:
-    """The game with the bots that play it now, by their names in its file. Raises UserError when one can't be had, and
-    for a game that is over."""
-    from arena.go.coords import Colour
-    from arena.people.saved_game import Help
-
-    if saved.is_over:
-        raise UserError(f"{saved.id} is over; 'arena games --event play' lists it")
-    bots = {}
-    for colour, identity in zip(Colour, (saved.record.black_player, saved.record.white_player), strict=True):
-        if colour not in saved.people:
-            name = saved.name(colour)
-            is_file = name.partition(":")[0].endswith(".py")  # typed when the game began
-            bots[colour] = (registry.resolve if is_file else registry.resolve_stored)(name).checked(saved.size)
-            if bots[colour].identity != identity and Help.OTHER_BOT not in saved.helps:
-                print_line(f"{name} has other settings or another net now; the game is unrated.")
-                saved = replace(saved, helps=(*saved.helps, Help.OTHER_BOT))
-    return saved, bots
-
-
-# --- Playing and storing ---
-
-
-class PlaySetup:
-    """Where people play at this terminal: the bots, the folder of results, the console. A command plays its games one
-    after the other and then leaves."""
-
-    def __init__(self, registry: Registry, results: Path, plain: bool = False):
-        from arena.report.style import Console, has_screen
-
-        self.registry, self.results, self.console = registry, results, Console()
-        self._has_screen = has_screen(self.console) and not plain
-        self._has_ended = True  # nothing is at work that Python would wait for
-        self._code = 0  # of the signal that ended a game
-
-    def choose_opponent(self, size: int) -> str:
-        """Ask at a terminal whom to play: a number of the list, a bot or a rank. Raises ConfigError elsewhere."""
-        from arena.cli.bots import known_ratings
-        from arena.go.ranks import rank_of
-        from arena.report.tables import opponents_table
-
-        if not (self.console.is_terminal and sys.stdin.isatty()):
-            raise ConfigError("name a bot, or --rank 12k, as in: arena play alphago; 'arena bots' lists them")
-        found: dict[str, Player] = {}  # of a kind and its bots that are the same player, the last
-        for entry in self.registry.entries:
-            with suppress(UserError):
-                if not (entry.is_person or entry.bot_kind.external):
-                    found[entry.identity] = entry.checked(size)
-        ratings, _ = known_ratings(self.registry, self.results)
-        bots = sorted(found.values(), key=lambda bot: ratings[bot.identity].value if bot.identity in ratings else inf)
-        self.console.print(opponents_table(bots, ratings))
-        typed: str = prompt("Opponent", default="1", show_default=False).strip()
-        if typed.isdecimal() and 0 < int(typed) <= len(bots):
-            return bots[int(typed) - 1].name
-        return typed if rank_of(typed) is None else f"{HUMAN_LIKE}:rank={typed}"
-
-    def stored(self, event: str) -> list[GameSummary]:
-        """The stored games of an event; none where there are no results yet."""
-        from arena.results.store import Store, database
-
-        if not database(self.results).exists():
-            return []
-        with Store.of(self.results) as store:
-            return [*chain.from_iterable(store.game_summaries(event=event))]
-
-    def play(
-        self, file: SavedGameFile, saved: SavedGame, bots: Mapping[Colour, Player], hint: str
-    ) -> tuple[SavedGame, bool]:
-        """Let people play a game, which is kept in its file, on the full screen or in lines. Returns it when it is over
-        or left, and whether another one is wanted. ``hint`` says how a game that was left goes on. Raises UserError."""
-        from arena.people.adviser import Adviser
-        from arena.people.session import GameSession
-        from arena.report.play import show_plainly
-
-        for doubt in size_doubts(bots.values(), saved.size):
-            self.console.print_line(doubt)
-        opponents = self._prepare_bots(bots, saved.record.rules)
-        file.write(saved)
-        analyst, again = self._analyst(bots, saved.size), False
-        adviser = None if analyst is None else Adviser(analyst.name, partial(self._build, analyst))
-        session = GameSession(saved, opponents, adviser, file.write, running_clock)
-        try:
-            with session:
-                if self._has_screen:
-                    from arena.tui.play_app import show_play
-
-                    review = None if analyst is None else partial(self._analyse, analyst)
-                    again = show_play(session, self.console, self._rank_lines, review)
-                else:
-                    show_plainly(session, self.console, sys.stdin)
-        except KeyboardInterrupt as stop:
-            self.console.print()
-            self._code = 128 + (stop.args[0] if stop.args else signal.SIGINT)
-        self._has_ended = session.has_ended
-        saved = session.snapshot()
-        moves = len(saved.record.moves)
-        people = (saved.record.mover(number) in saved.people for number in range(saved.record.opening + 1, moves + 1))
-        if not saved.is_over and any(people):
-            self.console.print_line(f"{file.id} is saved after move {moves} in {file.path}; {hint}")
-        elif not saved.is_over:
-            file.path.unlink(missing_ok=True)
-            self.console.print_line("You played no move, so nothing is saved.")
-        return saved, again
-
-    def leave(self, code: int = 0) -> NoReturn:
-        """End the command, also while a bot thinks, with the code of the signal that came, if any."""
-        code = self._code or code
-        if not self._has_ended:
-            remove_scratch()
-            sys.stdout.flush()
-            os._exit(code)
-        raise SystemExit(code)
-
-    # --- Bots ---
-
-    @cached_property
-    def _starter(self) -> BotStarter:
-        from arena.match.bot_process import BotStarter
-
-        return BotStarter()
-
-    def _build(self, entry: Player) -> Bot:
-        """The bot of a player; one that doesn't ship gets a process of its own, as in a match. Raises UserError."""
-        from arena.match.bot_process import BotProcess
-
-        if entry.ships:
-            return entry.build()
-        return BotProcess(self._starter, entry, scratch() / f"stderr-{secrets.token_hex(4)}", running_clock)
-
-    def _prepare_bots(self, bots: Mapping[Colour, Player], rules: Rules) -> dict[Colour, Opponent]:
-        """The bots, ready to move. What a game needs is compiled by then: a compiler would run on somebody's clock, or
-        leave a screen dead. Raises UserError for a bot that can't be had."""
-        from arena.go.game import Game
-        from arena.match.worker import warm_up
-        from arena.people.counting import estimate_score
-        from arena.people.session import Opponent
-
-        opponents = {}
-        if not all(entry.ships for entry in bots.values()):
-            _ = self._starter  # forked before any thread starts
-        with self.console.status("[dim]Getting ready; the first run on a machine compiles for up to a minute"):
-            for colour, entry in bots.items():
-                opponents[colour] = Opponent(self._build(entry), entry.limits)
-                if entry.bot_kind.boards > 1:
-                    warm_up(opponents[colour].bot, rules)
-            estimate_score(Game(rules), playouts=2)
-        running_clock.start(lambda seconds: None)
-        return opponents
-
-    def _analyst(self, bots: Mapping[Colour, Player], size: int) -> Player | None:
-        """Who gives hints and reviews: the bot that is played, unless it errs as people do, else a usual one."""
-        found = [bot for bot in bots.values() if bot.kind != HUMAN_LIKE]
-        for name in ANALYSTS:
-            with suppress(UserError):
-                found.append(self.registry.resolve(name).checked(size))
-        return next((entry for entry in found if entry.bot_kind.analyses), None)
-
-    def _analyse(self, analyst: Player, record: GameRecord) -> Iterator[Evaluation]:
-        """The evaluations of a game's positions, as they come. Raises UserError."""
-        from arena.results.analysis import analyse, with_all_visits
-
-        with closing(self._build(with_all_visits(analyst))) as bot:
-            yield from analyse(record, bot, analyst.limits)
-
-    # --- Results ---
-
-    def store_finished_games(self) -> set[str]:
-        """Store the games of ``play`` that are over, also those that an earlier command had no time to store, or
-        couldn't. Returns the ids of all that are stored."""
-        from arena.people.saved_game import EVENT, is_held, saved_games
-
-        stored = {game.id for game in self.stored(EVENT)}
-        games = [saved for id, saved in saved_games(self.results, stored) if saved.is_over]
-        games = [saved for saved in games if not is_held(self.results, saved.id)]
-        if games and self.store(games):
-            stored |= {saved.id for saved in games}
-            for saved in games:
-                counts = "unrated" if saved.record.unrated else "it counts for arena elo"
-                self.console.print_line(f"{saved.id} is stored ({counts}). To review it: arena analyze {saved.id}")
-                for line in self._rank_lines(saved):
-                    self.console.print_line(line)
-        return stored
-
-    def store(self, games: Sequence[SavedGame], match: Match | None = None) -> bool:
-        """Store games that are over, and their match, in one go; returns whether they are stored. Where another arena
-        writes the results for long, a line says that they are stored later."""
-        from arena.results.export import write_elo_csv
-        from arena.results.store import Store
-
-        end, words = monotonic() + STORE_LOCK_SECONDS, ", ".join(saved.id for saved in games)
-        while True:
-            try:
-                with Store.of(self.results, write=True) as store:
-                    if match is not None:
-                        events.store_event(store, match)
-                    store.add_players({player.identity: player for saved in games for player in saved.players})
-                    known = {id for event in {saved.record.event for saved in games} for id in store.ids(event)}
-                    store.append([saved.record for saved in games if saved.id not in known])
-                    if any(not saved.record.unrated for saved in games):
-                        write_elo_csv(store, self.results / "elo.csv")
-                return True
-            except StoreError as error:
-                if not isinstance(error, StoreBusy) or monotonic() >= end:
-                    later = "the next arena play" if match is None else "the same command"
-                    self.console.print_line(f"{words} is saved, and {later} will store it: {error}.")
-                    return False
-                sleep(0.1)
-
-    def _rank_lines(self, saved: SavedGame) -> list[str]:
-        """After a rated game against a bot of known rank: the rank at which the person's results against such bots are
-        likeliest, and whom to play."""
-        from arena.go.ranks import rank_name
-        from arena.people.ranks import rank_by_results
-        from arena.people.saved_game import EVENT
-        from arena.results.store import Store, database
-
-        if saved.unrated or all(player.kind != HUMAN_LIKE for player in saved.players):
-            return []
-        name, games, players = saved.name(saved.people[0]), [saved.record], {one.identity: one for one in saved.players}
-        if database(self.results).exists():
-            with Store.of(self.results) as store:
-                games += [game for game in store.games(event=EVENT, player=name) if game.id != saved.id]
-                players |= store.players()
-        found = rank_by_results(games, players, name)
-        if found is None:
-            return []
-        return [
-            f"{name}'s results over {plural(found.count, 'game')} fit {found}, 95 % interval in brackets.",
-            f"An even opponent: arena play --rank {rank_name(found.rank)}",
-        ]

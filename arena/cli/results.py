@@ -16,19 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import confirm, prompt
 
 from arena import ConfigError, RecordError, UserError, plural
-from arena.cli.options import (
-    RESULTS,
-    Argument,
-    ConfigFile,
-    Json,
-    Number,
-    Option,
-    Results,
-    anchors_of,
-    check_outputs,
-    registry_of,
-    size_doubts,
-)
+from arena.cli import options
+from arena.cli.options import RESULTS, Argument, ConfigFile, Json, Number, Option, Results
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,9 +60,9 @@ def elo(
     from arena.results.league import league
     from arena.results.store import Store
 
-    check_outputs(csv)
+    options.check_outputs(csv)
     console = Console(stderr=as_json)
-    anchors = dict(map(_read_anchor, anchor or ())) or anchors_of(config)
+    anchors = dict(map(_read_anchor, anchor or ())) or options.anchors_of(config)
     with Store.of(results) as store:
         pools = [(pool, league(store, pool, anchors=anchors)) for pool in store.pools() if size in (None, pool.size)]
         rated = {name for _, found in pools if found is not None for name in found.players}
@@ -146,7 +135,7 @@ def report(
             raise UserError("--delete and --rename take one EVENT and, at most, --yes")
         _change_event(event, rename, yes, results, console)
         return
-    check_outputs(csv, html)
+    options.check_outputs(csv, html)
     if training is not None:
         from arena.report.training import write_training_page
 
@@ -213,7 +202,7 @@ def _change_event(id: str, name: str | None, yes: bool, results: Path, console: 
         else:
             store.rename_event(event, renamed)
         console.print_line(done)
-        write_elo_csv(store, results / "elo.csv", anchors=anchors_of(None))
+        write_elo_csv(store, results / "elo.csv", anchors=options.anchors_of(None))
 
 
 def games(
@@ -248,7 +237,7 @@ def games(
 
     if bool(sgf) + bool(csv) + as_json > 1:
         raise UserError("--sgf, --csv and --json can't be combined; choose one")
-    check_outputs(sgf, csv)
+    options.check_outputs(sgf, csv)
     with Store.of(results) as store:
         if event is not None and not store.count(event=event):  # the games of people have no event
             event = store.event(event).id
@@ -333,7 +322,7 @@ def show(
     text = write_sgf(record, move_notes(record)).encode() if sgf is None else sgf
     by_players, remarks = is_stored or are_by_players(text), read_remarks(text, record)
     if net is not None:
-        by_players, remarks = False, tuple(_net_remarks(record, registry_of(config, results).resolve(net)))
+        by_players, remarks = False, tuple(_net_remarks(record, options.registry_of(config, results).resolve(net)))
     if not at_terminal:
         print_game(record, remarks, plies if move is None else move, by_players, console)
         return
@@ -389,8 +378,8 @@ def analyze(
     )
     from arena.results.export import analysis_frame, write_csv
 
-    check_outputs(csv, sgf)
-    registry = registry_of(config, results)
+    options.check_outputs(csv, sgf)
+    registry = options.registry_of(config, results)
     folder = Path(expanduser(game))
     if not folder.is_dir():
         records = {"": read_game(game, results, number)[0]}
@@ -414,7 +403,7 @@ def analyze(
     for size in sizes:
         entry.checked(size)
     console, errors = style.Console(), style.Console(stderr=True)
-    for doubt in dict.fromkeys(doubt for size in sizes for doubt in size_doubts([entry], size)):
+    for doubt in dict.fromkeys(doubt for size in sizes for doubt in options.size_doubts([entry], size)):
         errors.print_line(doubt)
     for name, record in records.items():
         own = entry.checked(record.rules.size)

@@ -96,8 +96,7 @@ def train(
 
 
 def read_settings(words: Sequence[str]) -> dict[str, str]:
-    """Options that are settings: ``--KEY VALUE``, ``--KEY=VALUE``, or ``--KEY`` for true. Raises ConfigError for other
-    words, and for a key given twice."""
+    """Settings from ``--KEY VALUE``, ``--KEY=VALUE``, or ``--KEY`` for true. Raises ConfigError for anything else."""
     found: dict[str, str] = {}
     left = list(words)
     while left:
@@ -168,8 +167,7 @@ def _show_progress(trainer: str, name: str, stack: ExitStack) -> Callable[[Any],
 
 
 def print_result(trainer: str, settings: Any, folder: Path, size: str) -> None:
-    """Print the metrics of the new checkpoint, those of the test set or, without one, of the validation set, and a
-    command that uses it."""
+    """Print the metrics on the test set, or else the validation set, and a command that uses the new checkpoint."""
     from arena.report.style import Console
     from arena.report.tables import metrics_table
     from bots.nets.checkpoint import Checkpoint

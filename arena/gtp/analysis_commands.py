@@ -94,8 +94,7 @@ class AnalysisRequest:
 
 
 def format_report(analysis: PositionAnalysis, found: Sequence[Candidate], request: AnalysisRequest) -> str:
-    """A line of ``kata-analyze``, with ``rootInfo`` and ``ownership`` if they are asked for; empty without
-    candidates."""
+    """A line of ``kata-analyze``, with ``rootInfo`` and ``ownership`` on request; empty without candidates."""
     candidates, whole = analysis.complete(found[: request.max_moves])
     size, parts = analysis.game.rules.size, []
     for order, each in enumerate(candidates):

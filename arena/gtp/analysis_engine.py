@@ -18,23 +18,16 @@ from arena import __version__
 from arena.contract.bot import Bot, Limits, describe_error
 from arena.gtp.analysis_protocol import QueryError, Task, make_result, make_tasks, read_query
 
-SLICE_SECONDS = 0.2
-"""Seconds of search between two looks at the input."""
-
-BATCH = 8
-"""Positions that a bot with a net searches together."""
-
+SLICE_SECONDS = 0.2  # seconds of search between two looks at the input
+BATCH = 8  # positions that a bot with a net searches together
 MAX_LINE_CHARACTERS = 1 << 22
 
 ACTIONS = ("query_version", "clear_cache", "terminate", "terminate_all")
 
 
 class AnalysisEngine:
-    """Searches the positions of queries with one bot and passes every answer, a line of JSON, to ``send``.
-
-    ``limits`` are the default for queries without maxVisits. ``check`` raises a UserError for a board size that the bot
-    can't play. Not thread-safe.
-    """
+    """Answers queries with one bot; ``send`` gets each answer as a line of JSON. ``limits`` hold for queries without
+    maxVisits. ``check`` raises a UserError for a board size that the bot can't play. Not thread-safe."""
 
     def __init__(
         self,

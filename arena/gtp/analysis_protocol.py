@@ -85,8 +85,7 @@ def read_query(fields: Mapping[str, Any]) -> Query:
 
 @dataclass(eq=False)
 class Task:
-    """One turn of a query: a position to search. ``moves`` are the legal first moves of the search, None for all;
-    ``started`` is 0 before the search."""
+    """A position of a query to search. ``moves`` are the allowed first moves (None: all); ``started`` is 0 at first."""
 
     query: Query
     turn: int
@@ -201,8 +200,7 @@ def _query_rules(query: Query, check: Callable[[int], object]) -> Rules:
 
 
 def _replay_games(query: Query, rules: Rules, turns: Sequence[int]) -> dict[int, Game]:
-    """The game at each turn. Only the last move must keep to superko and suicide: the game may have been played by
-    other rules."""
+    """The game at each turn. Only the last move must obey superko and suicide: earlier rules may have been others."""
     size, lax = rules.size, replace(rules, superko=False, suicide=True)
     stones = [(COLOURS[player.lower()], _query_move("initialStones", at, size)) for player, at in query.initial_stones]
     moves = [(COLOURS[player.lower()], _query_move("moves", at, size)) for player, at in query.moves]

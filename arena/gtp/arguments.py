@@ -63,8 +63,8 @@ def parse_whole(words: Sequence[str], index: int) -> int:
 
 
 def parse_rules(given: str | Mapping[str, object], rules: Rules) -> Rules:
-    """The preset nearest to rules given as KataGo does (a name, JSON text or an object), with the size and komi of
-    ``rules``. Raises CommandError."""
+    """The preset nearest to rules given as KataGo does, by name or as JSON, with the size and komi of ``rules``. Raises
+    CommandError."""
     if isinstance(given, str):
         with suppress(ValueError, RecursionError):
             given = json.loads(given)

@@ -13,11 +13,8 @@ Step = tuple[Colour, Move]
 
 
 class Position:
-    """A game in which either colour may move at any time, and play may go on after two passes.
-
-    A Game alternates colours. If a colour moves out of turn, a new Game starts from the current stones, and superko
-    history restarts. Its komi includes earlier captures and points for handicap stones, so that its margin is right.
-    """
+    """A game in which either colour may move at any time, and play may go on after two passes. If a colour moves out of
+    turn, a new Game starts from the current stones, with an empty superko history and a komi that keeps the margin."""
 
     def __init__(self, rules: Rules, seed: int, setup: Stones = ((), ()), first: Colour | None = None):
         """Raises ValueError as a Game does."""

@@ -34,24 +34,17 @@ from arena.gtp.arguments import (
 )
 from arena.gtp.position import Position
 
-MOVE_DEADLINE_SECONDS = 86400.0
-"""The deadline of a move without a time limit: in practice none."""
-
+MOVE_DEADLINE_SECONDS = 86400.0  # the deadline of a move without a time limit: in practice none
 SLICE_SECONDS = 0.1
 """Seconds of search between two looks at the input: an analysis ends at most this long after the next line."""
 
-FIRST_SLICES = 50
-"""Slices that the first report may take: after one, a slow net may not have visited any move."""
+FIRST_SLICES = 50  # slices that the first report may take: after one, a slow net may not have visited any move
 
 
 class Server:
-    """A GTP engine: one bot and one board, on which commands are executed a line at a time.
-
-    ``check`` raises a UserError for a board size that the bot can't play. Each new game uses the next seed after
-    ``seed``, until ``set_random_seed`` sets another. ``limits`` are the bot's own; the controller's clock replaces
-    their time, and nothing forfeits here. ``analyses`` and ``has_net`` say whether the bot can analyse and has a net.
-    ``judge`` returns the dead stones by a game's rules.
-    """
+    """A GTP engine: one bot and one board. ``check`` raises a UserError for a board size that the bot can't play. Each
+    game uses the next seed after ``seed``. ``limits`` are the bot's own; the controller's clock replaces their time,
+    and no game is forfeited. ``analyses`` and ``has_net`` describe the bot. ``judge`` returns the dead stones."""
 
     def __init__(
         self,
@@ -84,7 +77,7 @@ class Server:
             "clear_board": lambda words: self._start_game(),
             "komi": self._set_komi,
             "play": self._play,
-            "genmove": self._genmove,
+            "genmove": lambda words: self._choose(parse_colour(words, 0))[0],
             "undo": self._undo,
             "fixed_handicap": self._place_handicap,
             "place_free_handicap": self._place_handicap,
@@ -104,8 +97,7 @@ class Server:
             self._commands |= {"kata-analyze": self._analyze, "kata-genmove_analyze": self._genmove_analyze}
 
     def answer(self, line: str) -> tuple[str, Iterator[str] | None]:
-        """Execute a line of input: the answer at once, then the reports of an analysis, a line each, until the next
-        line of input."""
+        """Execute a line of input. Returns the answer and, for an analysis, reports until the next line of input."""
         number, words = read_line(line)
         if number is None and not words:
             return "", None
@@ -265,9 +257,6 @@ class Server:
         if game is not self._copied:
             self._copied, self._copy = game, GameCopy(game)
         return self._copy.update()
-
-    def _genmove(self, words: list[str]) -> str:
-        return self._choose(parse_colour(words, 0))[0]
 
     def _genmove_analyze(self, words: list[str]) -> str:
         request = AnalysisRequest.read(words, self._position.game.to_play)

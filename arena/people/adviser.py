@@ -25,8 +25,8 @@ class Adviser:
         self._studied: Game | None = None
 
     def hint(self, game: Game, is_wanted: Callable[[], bool]) -> list[Candidate]:
-        """The bot's candidates, the best first. Asked again about the same position, it knows more. ``is_wanted`` says
-        whether to retry. Raises BotFault when the bot knows no move, and whatever it raises."""
+        """The candidates, the best first. Another call at the same position continues the search. Retries while
+        ``is_wanted``. Raises BotFault when the bot knows no move, and the bot's own errors."""
         self._studied = catch_up(self._studied, game)
         self._bot = self._bot or self._build()
         for _ in range(ATTEMPTS):
@@ -41,8 +41,8 @@ class Adviser:
 
 
 def catch_up(own: Game | None, game: Game) -> Game:
-    """``own``, a bot's copy of the game from earlier, with the moves made since; a new copy where moves were taken
-    back. A bot finds what it has learnt of a game by the object."""
+    """A bot's copy of the game, brought up to date; a new copy if moves were taken back. Bots recognise a game, and
+    keep their search of it, by the object."""
     if own is None or own.is_over or own.moves != game.moves[: len(own.moves)]:
         return game.copy()
     for move in game.moves[len(own.moves) :]:

@@ -41,8 +41,8 @@ class Clocks:
         self._since = since
 
     def end(self, colour: Colour, *, has_moved: bool, seconds: float | None = None) -> float:
-        """The running turn ends; without a move, the clock stays where it stands. Returns the seconds it took: as timed
-        here unless they are given."""
+        """End the running turn after ``seconds``, or those timed here, and return them. Without a move the clock
+        stops."""
         seconds = self.elapsed if seconds is None else seconds
         if has_moved and colour in self._clocks:
             self._clocks[colour].spend(seconds)

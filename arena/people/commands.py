@@ -17,8 +17,7 @@ LONGEST_ECHO = 40  # characters of a wrong line that are repeated
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A word that can be typed: what it does, in which phases, the method of the session, and the key of the full
-    screen that does the same."""
+    """A word that can be typed in some phases; the method of the session and the key that do the same."""
 
     word: str
     help: str
@@ -66,17 +65,15 @@ class Left(Exception):
 
 
 class CommandReader:
-    """Carries out the lines that a person types. ``own`` are the commands that the screen carries out itself.
-    ``confirm``, such as "Press y", tells how to answer a question; empty asks none. ``question`` is the command that
-    waits for a yes."""
+    """Carries out typed lines. ``own`` are commands that the screen carries out. ``confirm`` tells how to confirm, such
+    as "Press y"; if it is empty, nothing is confirmed. ``question`` is the command to be confirmed."""
 
     def __init__(self, session: GameSession, own: Mapping[str, Callable[[], str | None]], confirm: str):
         self._session, self._own, self._confirm = session, own, confirm
         self.question = ""
 
     def apply(self, line: str) -> str:
-        """Carry out a line. Returns a message, often an empty one. Raises ActionRefused or IllegalMove with a sentence
-        for what can't be done, and Left when the person leaves."""
+        """Carry out a line and return a message, often an empty one. Raises ActionRefused, IllegalMove, and Left."""
         typed = " ".join(line.split())
         word, asked, self.question = {"q": "quit", "?": "help"}.get(typed.lower(), typed.lower()), self.question, ""
         now = self._session.snapshot()

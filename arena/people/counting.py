@@ -22,11 +22,9 @@ PLAYOUTS = 400  # playouts of an estimate
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The points of both sides under the rules in force, dead stones taken off.
-
-    ``black`` and ``white`` are stones and surrounded points by area scoring, surrounded points and prisoners by
-    territory scoring; White has ``komi`` besides, and ``bonus`` for handicap stones. ``ownership`` is as an estimate's.
-    """
+    """The points of both sides without the dead stones: stones and surrounded points by area scoring, surrounded points
+    and prisoners by territory scoring. White gets ``komi``, and ``bonus`` for handicap stones, too. ``ownership`` is as
+    in ``ScoreEstimate``."""
 
     black: int
     white: int
@@ -42,8 +40,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class ScoreEstimate:
-    """An estimate of the position by playouts: ``margin`` is Black's, komi counted; ``ownership`` is size² int8, in per
-    cent, positive for Black (as ``report.board.draw_board`` takes it)."""
+    """An estimate by playouts: Black's ``margin`` with komi; ``ownership``, size² int8 in per cent, + for Black."""
 
     margin: float
     ownership: bytes
@@ -65,8 +62,7 @@ def count(game: Game, dead: tuple[Move, ...] = ()) -> Count:
 
 
 def group_at(board: Board, move: Move) -> set[Move]:
-    """The stones that share the fate of the one at ``move``: its chain, and those of its colour that it has two
-    liberties in common with, and so on."""
+    """The stones that live or die with the one at ``move``: its chain, those that share two liberties with it, etc."""
     from bots.search.dead import mark_kin
 
     kin = np.zeros(board.size**2, np.bool_)
@@ -107,8 +103,7 @@ def dead_stones(board: Board) -> tuple[Move, ...]:
 
 
 def _predict_ownership(board: Board) -> np.ndarray:
-    """(size²,) in [-1, 1], Black's view: the owner of each point predicted by the net, the mean over the symmetries and
-    both sides to move."""
+    """(size²,) in [-1, 1], positive for Black: the net's mean prediction over symmetries and both sides to move."""
     net = _net()
     black, white = (np.flatnonzero(board.stones.reshape(-1) == each).tolist() for each in (BLACK, WHITE))
     total = np.zeros(board.size**2)

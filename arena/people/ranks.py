@@ -25,14 +25,12 @@ ELO = {-29: -222, -24: 0, -19: 185, -14: 293, -9: 520, -4: 683, 1: 809, 3: 837, 
 """Elo of ``human-like`` by rank: of a round robin with 200 games a pair, the ends of 400 games with their neighbours
 (docs/measurements.md)."""
 
-
 ELO_ERROR = 35.0  # standard error of the distance of two of them: each is known to ± 50 Elo (95 %)
 
 
 @dataclass(frozen=True, slots=True)
 class RankEstimate:
-    """The likeliest rank and the ends of its 95 % interval, on the scale of ``rank_of``. ``count`` is the number of
-    moves or games."""
+    """The likeliest rank and its 95 % interval, on the scale of ``rank_of``, from ``count`` moves or games."""
 
     rank: int
     low: int
@@ -52,8 +50,8 @@ class RankEstimate:
 
 
 def ranks_by_moves(record: GameRecord, net: Evaluator) -> dict[Colour, RankEstimate]:
-    """The rank at which each player's moves are likeliest, the opening left out; of who made a move. Raises
-    RecordError, CheckpointError."""
+    """The rank at which the moves after the opening are likeliest, of each colour that made one. Raises RecordError,
+    CheckpointError."""
     if not record.moves:
         return {}
     game, positions = replace(record, moves=(), outcome=None).replay(), []
@@ -69,18 +67,16 @@ def ranks_by_moves(record: GameRecord, net: Evaluator) -> dict[Colour, RankEstim
         odds -= odds.max(1, keepdims=True)
         likelihoods.append(odds[np.arange(len(moves)), moves] - np.log(np.exp(odds).sum(1)))
     asked = np.array(likelihoods)[:, record.opening :]
-    found = {}
-    for colour in Colour:
-        if count := int((movers == colour).sum()):
-            own = np.interp(RANKS, ASKED, asked[:, movers == colour].sum(1), left=-np.inf)
-            found[colour] = RankEstimate.of(own, count)
-    return found
+    sums = {colour: asked[:, movers == colour].sum(1) for colour in Colour if colour in movers}
+    return {
+        colour: RankEstimate.of(np.interp(RANKS, ASKED, own, left=-np.inf), int((movers == colour).sum()))
+        for colour, own in sums.items()
+    }
 
 
 def rank_by_results(games: Iterable[GameRecord], players: Mapping[str, Player], name: str) -> RankEstimate | None:
-    """The rank at which a person's results against `human-like` are likeliest, by ``ELO``; None without such a game.
-    Games that don't count for ratings don't count here. A draw with the first opponent is added, so that the first
-    results don't put a person at an end of the scale."""
+    """The rank at which a person's rated results against `human-like` are likeliest, by ``ELO``; None without such a
+    game. A draw with the first opponent is added: one result doesn't put a person at an end of the scale."""
     scores: list[tuple[float, int]] = []  # of the person, and the opponent's rank
     for game in games:
         if game.unrated or game.outcome is None or name not in (game.black, game.white):

@@ -63,8 +63,8 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """An analyst's candidates for the present position, the best first. Win rates are in [0, 1], of ``colour``, the
-    side to move. ``fault`` is a line about the analyst's error, if it failed."""
+    """Candidates for the present position, the best first, with win rates in [0, 1] of ``colour``, the side to move; or
+    ``fault``, a line about the analyst's error."""
 
     analyst: str
     colour: Colour
@@ -74,13 +74,10 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class SavedGame:
-    """A game with people in it, with everything that is needed to continue it.
-
-    ``record`` has no outcome before the end; its ``black`` and ``white`` are names as they are typed. ``people`` are
-    the colours that people play, ``time`` their clock, and ``clocks`` the time left of Black and White (None: no
-    clock). ``dead`` are the marked stones, ``proposed`` those that the program marked (None: not yet). ``players`` are
-    all that have a rating.
-    """
+    """A game with people in it, with all that continuing it needs. ``record`` has names as they were typed. ``people``
+    are the colours of people, ``time`` their limits, and ``clocks`` the time left of Black and White (None: no clock).
+    ``dead`` are the marked stones, ``proposed`` the program's (None: not yet). ``players`` are all that have a
+    rating."""
 
     record: GameRecord
     people: tuple[Colour, ...]
@@ -194,13 +191,9 @@ def _read(kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class SessionState(SavedGame):
-    """A game as a screen shows it; nothing in it changes.
-
-    ``points`` are the board's, size² bytes; ``prisoners`` the captured stones of Black and White. ``thinking`` is the
-    colour of a bot at work. ``advice`` and ``estimate`` are about the present position, ``advising`` and ``estimating``
-    while they are computed. ``count`` is the score without the ``dead`` stones, after play. ``trouble`` is a line about
-    a fault, such as a full disk.
-    """
+    """An immutable game as a screen shows it. ``points`` are size² bytes; ``prisoners`` the captured stones of Black
+    and White; ``thinking`` the colour of a bot at work. ``advice`` and ``estimate`` are of the present position.
+    ``count`` is the score without the ``dead`` stones. ``trouble`` is a line about a fault, such as a full disk."""
 
     turns: tuple[Turn, ...] = ()
     points: bytes = b""
@@ -243,8 +236,7 @@ class SavedGameFile:
 
     @classmethod
     def create(cls, results: Path, taken: Container[str] = ()) -> SavedGameFile:
-        """The file of a new game, under the next number that no file and none of the ids ``taken`` has. Raises
-        StoreError."""
+        """The file of a new game, under the next number without a file and not ``taken``. Raises StoreError."""
         folder = results / EVENT
         try:
             files.make_private(folder)
@@ -303,8 +295,7 @@ class SavedGameFile:
 
 
 def saved_games(results: Path, stored: Container[str] = ()) -> list[tuple[str, SavedGame]]:
-    """The games with a file that aren't ``stored``, with their ids, the last one played at the end. Unreadable files
-    are left out."""
+    """Ids and games of the readable files of games that aren't ``stored``, the last one played at the end."""
     found = []
     for path in _files(results):
         if _id_of(path) in stored:

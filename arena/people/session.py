@@ -68,10 +68,7 @@ class _Worker:
 
 
 class GameSession:
-    """A game with people in it, from its first move or from where it was left.
-
-    All methods return at once but for ``wait`` and ``close``. The bots are closed with the session.
-    """
+    """A game with people in it. Only ``wait`` and ``close`` block. The bots are closed with the session."""
 
     def __init__(
         self,
@@ -81,8 +78,8 @@ class GameSession:
         keep: Callable[[SavedGame], None] = lambda saved: None,
         now: Callable[[], float] = monotonic,
     ):
-        """``opponents`` are the bots by colour. ``keep`` is called with the game after every change; its UserError is
-        shown as ``trouble``. Raises RecordError for illegal moves in ``saved``."""
+        """``keep`` is called with the game after every change; its UserError is shown as ``trouble``. Raises
+        RecordError for illegal moves in ``saved``."""
         self._opponents, self._adviser, self._keep = opponents, adviser, keep
         self._messages: SimpleQueue[tuple[object, Callable[[], None]]] = SimpleQueue()
         self._has_come = Event()
@@ -107,8 +104,7 @@ class GameSession:
         self._wake = wake
 
     def update(self) -> None:
-        """Carry out the messages of other threads, and end a game that is lost on time. Call it a few times a second in
-        a game with clocks."""
+        """Carry out messages of other threads, and check the clocks. Call it a few times a second."""
         self._has_come.clear()
         while not self._messages.empty():
             position, message = self._messages.get()
@@ -132,8 +128,7 @@ class GameSession:
     # --- What a person can do ---
 
     def play(self, move: Move) -> None:
-        """Play for the person whose turn it is. Raises IllegalMove or ActionRefused with a sentence, and then has
-        changed nothing."""
+        """Play for the person to move. Raises IllegalMove or ActionRefused with a sentence, having changed nothing."""
         self._require(Phase.PLAY)
         colour = self._now.to_play
         if colour not in self._now.people:
@@ -155,8 +150,8 @@ class GameSession:
         self._end(Outcome(loser.opponent, Ending.RESIGN))
 
     def undo(self) -> None:
-        """Take back the person's last move and all moves since, also while the bot thinks. Clocks aren't set back, and
-        the game becomes unrated. Raises ActionRefused without such a move, and after the end."""
+        """Take back the person's last move and all since. Clocks aren't set back, and the game becomes unrated. Raises
+        ActionRefused without such a move, and after the end."""
         self._require(Phase.PLAY, Phase.COUNT)
         turns = self._now.turns[self._now.record.opening :]
         own = [turn.number - 1 for turn in turns if turn.colour in self._now.people]
@@ -166,8 +161,8 @@ class GameSession:
         self._go_back(own[-1])
 
     def hint(self) -> None:
-        """Start the adviser on the present position; ``advice`` is set later. A second call continues the search. The
-        game becomes unrated. Raises ActionRefused without an adviser, and after the end."""
+        """Start or continue a search of the adviser, which sets ``advice``; the game is unrated. Raises
+        ActionRefused."""
         self._require(Phase.PLAY)
         if (adviser := self._adviser) is None:
             raise ActionRefused("No bot here can give a hint.")
@@ -182,15 +177,14 @@ class GameSession:
         )
 
     def score(self) -> None:
-        """Start an estimate of the score by playouts; ``estimate`` is set later. The game becomes unrated. Raises
-        ActionRefused after the end."""
+        """Start an estimate by playouts, which sets ``estimate``; the game is unrated. Raises ActionRefused."""
         self._require(Phase.PLAY)
         self._note_help(Help.SCORE)
         self._update(estimating=True)
         game = self._game.copy()
         self._start(
             self._helper,
-            lambda: estimate_score(game),
+            partial(estimate_score, game),
             lambda found: self._update(estimate=found, estimating=False),
             lambda words: self._update(trouble=f"the playouts can't run: {words}", estimating=False),
         )
@@ -198,8 +192,8 @@ class GameSession:
     # --- The count ---
 
     def toggle(self, move: Move) -> None:
-        """Mark the group at a point as dead, or as alive again. Raises ActionRefused for an empty point, and outside of
-        the count."""
+        """Mark the group at a point as dead, or as alive again. Raises ActionRefused if there is none, and while
+        playing."""
         dead = set(self._require_marks())
         if move == pass_move(self._now.size) or not self._game.board.stone(move):
             raise ActionRefused("No stone lies there; done counts, continue plays on.")
@@ -207,8 +201,7 @@ class GameSession:
         self._mark(tuple(sorted(dead - group if move in dead else dead | group)))
 
     def accept(self) -> None:
-        """Agree on the dead stones and count. A game against a bot becomes unrated if they aren't the proposed ones.
-        Raises ActionRefused outside of the count."""
+        """Agree on the dead stones and count; a bot's game is unrated if they were changed. Raises ActionRefused."""
         dead = self._require_marks()
         if dead != self._now.proposed and self._opponents:  # two people have agreed on it
             self._note_help(Help.DEAD)
@@ -233,10 +226,10 @@ class GameSession:
         """End the session as it stands, and its bots."""
         self._position = object()
         self._save()  # what the clocks show
-        closed = [(self._player, opponent.bot.close) for opponent in self._opponents.values()]
-        closed += [(self._helper, self._adviser.close)] if self._adviser is not None else []
-        for worker, close in closed:
-            worker.jobs.put(close)
+        for opponent in self._opponents.values():
+            self._player.jobs.put(opponent.bot.close)
+        if self._adviser is not None:
+            self._helper.jobs.put(self._adviser.close)
         for worker in (self._player, self._helper):
             worker.jobs.put(None)
         for worker in (self._player, self._helper):
@@ -368,14 +361,10 @@ class GameSession:
     # --- Other threads ---
 
     def _start(
-        self,
-        worker: _Worker,
-        find: Callable[[], T],
-        show: Callable[[T], None],
-        fail: Callable[[str], None],
+        self, worker: _Worker, find: Callable[[], T], show: Callable[[T], None], fail: Callable[[str], None]
     ) -> None:
-        """Run ``find`` in a worker's thread. Then ``show`` gets its result, or ``fail`` a line about its error, unless
-        the position has changed by then."""
+        """Run ``find`` in a worker's thread; ``show`` its result or ``fail`` with an error, unless the position
+        changed."""
         position = self._position
 
         def job() -> None:
@@ -411,9 +400,10 @@ class GameSession:
             """The clock runs from the bot's call on; it makes ready before, in a call of its own."""
             self._send(position, partial(self._clocks.begin, self._time()))
 
-        bots = {(name := self._now.name(colour)): opponent.bot}
-        limits = {name: _with_deadline(opponent.limits)}
-        loop = GameLoop(bots, game.rules, limits, on_call=begin_clock, now=self._time)
+        name, limits = self._now.name(colour), opponent.limits
+        if limits.time is None and limits.deadline is None:  # the person can stop waiting at any time
+            limits = replace(limits, deadline=NO_DEADLINE)
+        loop = GameLoop({name: opponent.bot}, game.rules, {name: limits}, on_call=begin_clock, now=self._time)
         while len(own.moves) == known and own.outcome is None:  # a bot that is killed is asked again
             loop.live_games = [live]
             list(loop.play_round())
@@ -432,11 +422,6 @@ class GameSession:
             self._add_turn(game.moves[-1], _play(self._game, game.moves[-1]), live.facts[-1])
         elif game.outcome is not None:
             self._end(game.outcome, live.reason, live.fault_details, seconds)
-
-
-def _with_deadline(limits: Limits) -> Limits:
-    """Without a clock, a bot gets no deadline: the person can stop waiting at any time."""
-    return limits if limits.time is not None or limits.deadline is not None else replace(limits, deadline=NO_DEADLINE)
 
 
 def _play(game: Game, move: Move) -> tuple[Move, ...]:

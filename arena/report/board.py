@@ -127,8 +127,7 @@ def legend(colours: bool = True) -> Text:
 
 @lru_cache(maxsize=32)
 def _disc(cell: int, radius: float) -> np.ndarray:
-    """How much of each pixel around a point is inside a disc, (2 cell, 2 cell - 1, 1). A pixel is half a line high and
-    a column wide."""
+    """The share of each pixel inside a disc, (2 cell, 2 cell - 1, 1). A pixel is half a line high and a column wide."""
     fine = (np.arange(8) + 0.5) / 8
     down = (np.arange(2 * cell)[:, None] + fine).ravel() - cell
     across = (np.arange(2 * cell - 1)[:, None] + fine).ravel() - cell + 0.5

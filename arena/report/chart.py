@@ -170,8 +170,7 @@ def draw_losses(losses: Sequence[float], width: int, height: int) -> list[Text]:
 
 @dataclass(frozen=True, slots=True)
 class WinRateCurve:
-    """Black's win rate, in [0, 1], after each number of moves; below it, marks for the position that is shown (``at``),
-    if one is, and for ``mistakes``."""
+    """Black's win rates in [0, 1] after each number of moves, with marks below for position ``at`` and ``mistakes``."""
 
     win_rates: Sequence[float | None]
     at: int | None = None

@@ -120,8 +120,7 @@ def caption(state: EventState, board: LiveBoard) -> Text:
 
 
 def players(state: EventState, board: LiveBoard, width: int = 0) -> Grid:
-    """Both players of a game, with the win rates that each has reported; in ``width`` columns, if given, with the last
-    ones only."""
+    """Both players with the win rates that they reported; in ``width`` columns, if given, the last rates only."""
     pairing, table = board.game.pairing, Grid.grid(padding=(0, 1, 0, 0))
     first = next(iter(state.event.players)) if state.standings.is_match else pairing.black
     for colour, name in zip(Colour, (pairing.black, pairing.white), strict=True):

@@ -62,8 +62,7 @@ def render_analysis(record: GameRecord, evaluations: Sequence[Evaluation], most:
     return Group(Table(columns, rows, "\n".join([*sums, note]), (6,), (0, 2, 3)), Text(), curve)
 
 
-Replayed = tuple[np.ndarray, tuple[int, int]]
-"""The stones, and the prisoners that Black and White have taken."""
+Replayed = tuple[np.ndarray, tuple[int, int]]  # the stones, and the prisoners that Black and White have taken
 
 
 def replayed(record: GameRecord) -> list[Replayed]:
@@ -87,8 +86,8 @@ def remark_of(evaluation: Evaluation, size: int) -> Remark:
 
 
 def costs(record: GameRecord, remarks: Sequence[Remark], by_players: bool) -> dict[int, float]:
-    """What moves cost those who played them in win rate, by their numbers, where the rates before and after are known;
-    nothing where they are ``by_players``, each by who has just moved, as those can't be compared."""
+    """By number, the win rate that a move cost its player, where it is known before and after. None is known if rates
+    are ``by_players``, who can't be compared."""
     found = {}
     for number, (before, after) in enumerate(pairwise(remark.win_rate for remark in remarks), 1):
         if before is not None and after is not None and not by_players:

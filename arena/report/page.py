@@ -40,8 +40,7 @@ def write_page(report: EventReport, games: Sequence[GameRecord], path: Path) -> 
 
 
 def render_page(report: EventReport, games: Sequence[GameRecord]) -> str:
-    """All that is known of an event: the report, its plots, the players' settings, and ``games`` to step through, the
-    last ones of it, the newest first."""
+    """The report of an event, its plots, the players' settings, and ``games`` to step through, the newest first."""
     return render(
         title=title(report),
         terms=terms(report),
@@ -66,8 +65,7 @@ def render(**parts: Any) -> str:
 
 
 def plots(report: EventReport) -> dict[str, Any]:
-    """What the plots of the page show: everybody's interval, the strongest first, and the Elo over the games of all but
-    the player at 0."""
+    """The plots of a page: all intervals, the strongest first; and the Elo over the games, without the player at 0."""
     rated = [(place, place.elo, _ends(place.elo)) for place in report.places if place.elo is not None]
     elo, names = scale_of(report.course), [place.name for place, *_ in rated]
     return {

@@ -123,8 +123,7 @@ def news(before: SessionState, now: SessionState) -> Iterator[str]:
 
 
 def show_plainly(session: GameSession, console: Console, file: TextIO) -> None:
-    """Play a session by the lines of ``file`` until it is over, the person leaves or the input ends. Each line is read
-    when it is asked for: what follows a game is the next one's."""
+    """Play by the lines of ``file`` until the game is over, the person leaves or the input ends; read no further."""
     if isinstance(file, io.TextIOWrapper) and file.errors != "replace":  # which can't be set after the first line
         file.reconfigure(errors="replace")  # bytes that are not text are wrong input, not an error
     front = _PlainGame(session, console, asks=file.isatty())
@@ -148,8 +147,7 @@ def show_plainly(session: GameSession, console: Console, file: TextIO) -> None:
 
 
 class _PlainGame:
-    """Says what has happened in a session since it last did. ``asks`` is for people, who confirm what can't be taken
-    back."""
+    """Prints what has changed in a session. With ``asks``, a person confirms what can't be taken back."""
 
     def __init__(self, session: GameSession, console: Console, asks: bool):
         self._session, self._console = session, console

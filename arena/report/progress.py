@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.columns import Columns
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
 from arena.contract.finding import Finding, StepStatus
@@ -41,8 +34,7 @@ LINE_EVERY, DRAW_EVERY = 30.0, 0.25  # seconds between two lines in a pipe, and 
 
 @contextmanager
 def show_counting(name: str, total: int, console: Console | None = None) -> Iterator[Callable[[int], None]]:
-    """Show a bar with a count while the block lasts, and nothing in a pipe. Call the function that it yields with the
-    number done."""
+    """Show a bar with a count, nothing in a pipe; the yielded function is called with the number done."""
     console = console or style.Console(stderr=True)
     what = TextColumn("{task.description}", markup=False)
     columns = (what, BarColumn(bar_width=None), MofNCompleteColumn(), TimeRemainingColumn())
@@ -58,11 +50,8 @@ def show_counting(name: str, total: int, console: Console | None = None) -> Iter
 def show_training(
     name: str, figures: Callable[[Any], str], console: Console | None = None
 ) -> Iterator[Callable[[Any], None]]:
-    """Show a run while the block lasts; the function that it yields is to be called with every progress.
-
-    On a terminal there is a bar, the ``figures`` of the progress and a curve: of the Elo where the progress has
-    ``ratings``, else of the loss. Elsewhere there is a line with the figures once in a while, and one for each rating.
-    """
+    """Show a run; the yielded function is called with every progress. A terminal gets a bar, the ``figures`` and a
+    curve of the Elo (with ``ratings``) or the loss; a pipe gets a line once in a while, and one for each rating."""
     console = console or style.Console(stderr=True)
     begun = written = monotonic()
     drawn, rated, losses = -DRAW_EVERY, 0, array("d")
@@ -156,8 +145,7 @@ def strengths(ratings: tuple[Rating, ...]) -> dict[int, EloEstimate]:
 
 
 def draw_ratings(ratings: Sequence[Rating], width: int) -> list[Text]:
-    """Elo over the steps of a run, with 95 % intervals, measured from its first opponent; below it the latest match
-    with each opponent."""
+    """Elo of a run's steps above its first opponent, with 95 % intervals; the latest match with each opponent."""
     lines = []
     if curve := strengths(tuple(ratings)):
         first, moments = ratings[0].against, [RatingPoint(step, {"net": elo}) for step, elo in curve.items()]

@@ -60,14 +60,13 @@ def sanitize(text: str) -> str:
 
 
 def redact(words: str) -> str:
-    """Words for a page in one line, with the names of files in place of their paths: elsewhere nobody needs to know
-    where they lie."""
+    """Words for a page in one line, with the names of files in place of their paths."""
     return _FOLDERS.sub("", sanitize(words))
 
 
 class Console(rich.console.Console):
-    """Rich's, which prints a question mark for each control sign of a name, comment or error, and signs of ASCII
-    for those that the encoding lacks. Where there is no terminal, no line is cut off or broken."""
+    """Rich's console: control signs are printed as question marks, and signs that the encoding lacks in ASCII. Without
+    a terminal, no line is cut off or broken."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

@@ -110,8 +110,7 @@ class FactList:
         yield grid
 
 
-Section = tuple[str, Table | FactList]
-"""A part of a report: its title and what stands below."""
+Section = tuple[str, Table | FactList]  # a part of a report: its title and what stands below
 
 
 def render(sections: Iterable[Section]) -> Group:
@@ -206,9 +205,8 @@ def bots_table(
     pool: Pool | None = None,
     python_files: Iterable[Player] = (),
 ) -> Table:
-    """Who can play: what each is, with the settings that its kind has otherwise, its net and its Elo; ``ratings`` are
-    by identity, from games of the ``pool`` or, without one, of the docs. Bots in ``python_files`` are listed without
-    running these."""
+    """The bots, with changed settings, net and Elo. ``ratings`` are by identity, from games of the ``pool``, or of the
+    docs if there is none. Bots in ``python_files`` are listed without being run."""
     rows = []
     for entry in entries:
         net = Path(entry.settings.get("checkpoint", "")).name
@@ -314,8 +312,7 @@ def games_table(games: Sequence[tuple[int, GameRecord]], total: int) -> Table:
 
 
 def plan_table(tally: MatchTally, precision: float, workers: int) -> Table:
-    """The estimated games and thinking time for ``precision`` Elo, from the games in ``tally`` and a number of workers,
-    each with what is known by then."""
+    """The estimated games and thinking time for a precision in Elo, from the games in ``tally``."""
     from arena.ratings import Sprt
     from arena.ratings.planning import Outlook, games_for_interval, sprt_games
 
@@ -388,8 +385,7 @@ def metrics_table(metrics: Mapping[str, float], part: str) -> Table:
 
 
 def evaluation_table(evaluation: NetEvaluation, name: str) -> Table:
-    """What a net knows of moves, results and ownership, a line each where the games tell it, and a column for each
-    phase of the games."""
+    """What a net knows of moves, results and ownership, with a column for each phase of the games."""
     from trainers.metrics import phases
 
     parts, figures = zip(*phases(evaluation), strict=True)

@@ -17,20 +17,8 @@ from arena.go.record import Ending
 from arena.match.standings import SequentialTest, Standings
 from arena.players.config import Change
 from arena.ratings import SprtVerdict, share_interval
-from arena.report import style
-from arena.report.tables import (
-    SQUARE,
-    WHENEVER,
-    FactList,
-    Section,
-    Table,
-    doubts,
-    lead_table,
-    los_table,
-    points_table,
-    render,
-    standings_table,
-)
+from arena.report import style, tables
+from arena.report.tables import SQUARE, WHENEVER, FactList, Section, Table
 from arena.results.gate import GateMatch, Ruling
 from arena.results.league import EventReport, EventSummary
 
@@ -44,8 +32,7 @@ LEAST_CHECKED = 10  # adjudicated games played to the end from which their error
 
 
 def title(report: Standings) -> str:
-    """The result in one line, of a match always the first player's: ``alphago beat sl 94-6 in 100 games``, or before
-    its end ``alphago leads sl 4-1 after 5 of 100 games``."""
+    """The result in a line: ``alphago beat sl 94-6 in 100 games``, ``alphago leads sl 4-1 after 5 of 100 games``."""
     tally, planned, games = report.tally, report.planned, plural(report.games, "game")
     if not report.games:
         return f"{report.event}: no {'pair of games' if report.test else 'game'} is finished yet"
@@ -121,7 +108,7 @@ def sections(report: Standings) -> list[Section]:
     """All sections of the report in reading order; none without games."""
     found = first_sections(report, SHOWN_FORFEITS)
     if found and report.tally is None and report.league is not None and len(report.places) <= SQUARE:
-        sheet = los_table(report.league) if report.is_final else lead_table(report)
+        sheet = tables.los_table(report.league) if report.is_final else tables.lead_table(report)
         found.append(("Who is stronger", sheet))
     return found
 
@@ -132,9 +119,9 @@ def first_sections(report: Standings, most: int = FEW_FORFEITS) -> list[Section]
         return []
     found: list[Section] = [("Strength", FactList(tuple(strength(report))))]
     if report.tally is None:
-        found = [("Standings", standings_table(report.places, report.league))]
+        found = [("Standings", tables.standings_table(report.places, report.league))]
         if report.league is not None and len(report.places) <= SQUARE:
-            found.append(("Points", points_table(report.league)))
+            found.append(("Points", tables.points_table(report.league)))
     found.append(("Over all games", FactList(tuple(findings(report)))))
     if forfeits := report.forfeits:
         rows = [(game.id, str(game.outcome and game.outcome.ending), game.reason) for game in forfeits[:most]]
@@ -182,8 +169,7 @@ def strength(report: Standings) -> Iterator[tuple[str, str]]:
 
 
 def findings(report: Standings) -> Iterator[tuple[str, str]]:
-    """Statistics over all games: colours, endings, lengths, times; players without a measured distance, and games that
-    repeat."""
+    """Statistics over all games, players without a measured distance, and doubts."""
     worth = report.black_advantage
     black = f"scored {style.per_cent(report.black_points / report.games)}"
     if worth is not None:
@@ -219,7 +205,7 @@ def findings(report: Standings) -> Iterator[tuple[str, str]]:
     if report.tally is None and len(groups) > 1:
         order = "; ".join(", ".join(group) for group in groups)
         yield "Order", f"{order}: the distance between these groups, the strongest first, is not measured"
-    yield from doubts(report.league, report.games)
+    yield from tables.doubts(report.league, report.games)
 
 
 def _lateness(report: Standings) -> Iterator[tuple[str, str]]:
@@ -251,7 +237,7 @@ def summary(report: Standings) -> list[Section]:
 
 
 def print_sections(sections: Iterable[Section], console: Console) -> None:
-    console.print(*[""] * console.is_terminal, render(sections), sep="\n")
+    console.print(*[""] * console.is_terminal, tables.render(sections), sep="\n")
 
 
 def event_list(events: Sequence[EventSummary]) -> Table:
@@ -266,8 +252,8 @@ def event_list(events: Sequence[EventSummary]) -> Table:
 
 
 def gate_lines(evidence: GateMatch, folder: Path, change: Change | None, noted: Sequence[Path]) -> Iterator[str]:
-    """The result of a gate, the file that it changed, and how to undo that. ``folder`` is the checkpoint as the user
-    named it; the manifests in ``noted`` record the gate."""
+    """The result of a gate, the changed file, and how to undo that. ``folder`` is the checkpoint as the user named it;
+    manifests in ``noted`` record the gate."""
     entry, against, event = evidence.gate.entry, evidence.against, evidence.match.event
     if change is not None:
         yield f"Accepted: {entry} now plays {evidence.gate.checkpoint} instead of {against}."

@@ -201,8 +201,7 @@ class BoardApp(ArenaApp):
         raise NotImplementedError
 
     def words(self) -> tuple[Text, Sequence[RenderableType | None], Text]:
-        """The title, the blocks beside the board (the most important first, None for those that are missing) and the
-        status line."""
+        """The title, the blocks beside the board (the most important first, None for missing) and the status line."""
         raise NotImplementedError
 
     def redraw(self) -> None:
@@ -250,8 +249,7 @@ class _LossyStream:
 
 
 class _WithDescriptor(_LossyStream):
-    """Textual's standard error, with the descriptor of the real one: processes that are started, such as a resource
-    tracker in the place of one that died, are given it."""
+    """Textual's standard error with the descriptor of the real one, which processes that are started inherit."""
 
     def fileno(self) -> int:
         return sys.__stderr__.fileno() if sys.__stderr__ is not None else -1
@@ -262,8 +260,7 @@ class ScreenFault(Exception):
 
 
 def run_app(app: ArenaApp) -> None:
-    """Show a full screen until it closes, then restore the terminal and the signal handlers. Raises the exception that
-    ended it early."""
+    """Show a full screen, then restore the terminal and signal handlers. Raises the exception that ended it early."""
     if not app.is_web:
         style.Console(stderr=True).set_window_title(style.sanitize(app.title))
     errors = app.error_console = rich.console.Console(file=StringIO(), width=120)  # to which Textual prints a traceback

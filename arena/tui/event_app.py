@@ -107,8 +107,7 @@ class EventApp(ArenaApp):
         self.notify("Stopping the bots …", timeout=60)
 
     def stop(self) -> bool:
-        """End an event whose screen has closed; returns whether nothing else had asked for its end. One that was asked
-        twice is given ``EVENT_END_SECONDS`` seconds."""
+        """End an event whose screen has closed; returns whether nothing else had asked for its end."""
         if not self._thread.is_alive():
             return False
         is_new = self.ending is None
@@ -259,8 +258,7 @@ def draw_game(
 
 
 def show_event(state: EventState, updates: Iterator[Update], control: Control, colours: bool = True) -> None:
-    """Show an event on the full screen until its updates end. They are closed in any case. Raises the exception that
-    ended it early."""
+    """Show an event on the full screen until its updates end, and close them. Raises what ended it early."""
     app = EventApp(state, updates, control, colours)
     try:
         run_app(app)

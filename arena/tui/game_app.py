@@ -28,8 +28,7 @@ SHOWN_NEXT = 10
 
 
 class GameApp(BoardApp):
-    """One game on a board. ``remarks`` has one for each position, or none; with ``by_players``, each is by the player
-    that has just moved."""
+    """One game on a board, with a remark on each position, or none; ``by_players`` as in ``report.game.costs``."""
 
     BINDINGS: ClassVar[list[Any]] = [
         Binding("question_mark", "keys", "Keys"),

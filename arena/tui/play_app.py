@@ -21,18 +21,8 @@ from arena.go.record import GameRecord
 from arena.people.commands import COMMANDS, UNRATED, CommandReader, Left, command_words
 from arena.people.saved_game import Phase, SavedGame
 from arena.people.session import ActionRefused, GameSession
-from arena.report import style
+from arena.report import play, style
 from arena.report.board import SIGNS, Overlay, draw_board, legend
-from arena.report.play import (
-    LETTERS,
-    SCARCE,
-    advice_words,
-    clock_words,
-    count_words,
-    ending_words,
-    estimate_words,
-    move_words,
-)
 from arena.results.analysis import Evaluation
 from arena.tui.app import BoardApp, BoardPane, KeyBindings, run_app
 from arena.tui.game_app import GameApp
@@ -40,8 +30,6 @@ from arena.tui.game_app import GameApp
 REDRAW_SECONDS = 0.2  # seconds between two drawings while a clock runs
 LONGEST_LINE = 100  # maximum length of a typed or pasted line
 ARROWS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
-
-
 EDITING: Any = Input.BINDINGS
 
 
@@ -65,17 +53,14 @@ class Line(Input, inherit_bindings=False):
 
 
 class PlayApp(BoardApp):
-    """A person at a game: what is typed, where the cursor is, what was said last.
-
-    Win rates and scores are shown only where the person has asked for them. Keys are shortcuts on an empty line only.
-    """
+    """A person's game. Win rates and scores are shown on request only. Keys are shortcuts on an empty line only."""
 
     BINDINGS: ClassVar[list[Any]] = [
         *(Binding(each.key, f"word('{each.word}')", each.word.title(), priority=True) for each in COMMANDS if each.key),
         *(Binding(key, f"move{step}", show=False, priority=True) for key, step in ARROWS.items()),
         Binding("escape", "clear", show=False, priority=True),
-        Binding("y", "confirm", show=False, priority=True),
-        Binding("q", "leave_end", show=False, priority=True),
+        Binding("y", "word('y')", show=False, priority=True),
+        Binding("q", "word('q')", show=False, priority=True),
     ]
 
     def __init__(
@@ -130,22 +115,16 @@ class PlayApp(BoardApp):
     # --- What a person does ---
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """KeyBindings that type text are shortcuts on an empty line only, letters after the end only."""
+        """Keys are shortcuts on an empty line only: y where a question was asked, q after the end."""
         is_typing = bool(self.input.value) and action != "clear"
-        if action in ("word", "move", "clear", "confirm", "leave_end") and (is_typing or len(self.screen_stack) > 1):
+        if action in ("word", "move", "clear") and (is_typing or len(self.screen_stack) > 1):
             return False
-        if action in ("confirm", "leave_end"):
-            return bool(self._commands.question) if action == "confirm" else self.snapshot.is_over
-        return action != "word" or parameters[0] in command_words(self.snapshot.phase)
+        letters = {"y": bool(self._commands.question), "q": self.snapshot.is_over}
+        words = letters | dict.fromkeys(command_words(self.snapshot.phase), True)
+        return action != "word" or words.get(str(parameters[0]), False)
 
     def action_word(self, word: str) -> None:
         self._try(lambda: self._commands.apply(word))
-
-    def action_confirm(self) -> None:
-        self.action_word("y")
-
-    def action_leave_end(self) -> None:
-        self.action_word("quit")
 
     def action_move(self, down: int, right: int) -> None:
         """Move the cursor by a point; where it was nowhere, to where the game is."""
@@ -227,11 +206,12 @@ class PlayApp(BoardApp):
     def draw(self, cell: int) -> Sequence[Text]:
         now, typed = self.snapshot, self._named(self.input.value)
         hinted = () if now.advice is None else (candidate.move for candidate in now.advice.candidates)
+        letters = zip(hinted, play.LETTERS, strict=False)
         overlay = Overlay(
             cursor=None if now.is_over else self.cursor if typed is None else typed,
             ghost=now.to_play if now.is_persons_turn else None,
             dead=frozenset(now.dead or ()),
-            letters={move: sign for move, sign in zip(hinted, LETTERS, strict=False) if move != pass_move(now.size)},
+            letters={move: sign for move, sign in letters if move != pass_move(now.size)},
         )
         owned, last = self._ownership, now.last
         return draw_board(now.stones, last, ownership=owned, overlay=overlay, cell=cell, colours=self.colours)
@@ -250,15 +230,15 @@ class PlayApp(BoardApp):
         now, size, owned = self.snapshot, self.snapshot.size, self._ownership
         title = style.setting(now.record.rules, now.handicap)
         title += f", unrated: {now.unrated}" if now.unrated else ""
-        last = f"move {now.turns[-1].number}: {move_words(now.turns[-1], size)}" if now.turns else "No move yet."
+        last = f"move {now.turns[-1].number}: {play.move_words(now.turns[-1], size)}" if now.turns else "No move yet."
         waits = ["looking for a hint ..."] * now.advising + ["estimating the score ..."] * now.estimating
         blocks = [
             self._players(),
             style.text(last).append("\n").append_text(self._turn()),
-            style.text(count_words(now)) if now.phase is Phase.COUNT and now.count else None,
+            style.text(play.count_words(now)) if now.phase is Phase.COUNT and now.count else None,
             style.text("\n".join(waits)) if waits else None,
-            style.text(f"Score: {estimate_words(now.estimate)}") if now.estimate else None,
-            style.text(advice_words(now.advice, size)) if now.advice else None,
+            style.text(f"Score: {play.estimate_words(now.estimate)}") if now.estimate else None,
+            style.text(play.advice_words(now.advice, size)) if now.advice else None,
             None if owned is None else legend(self.colours),
         ]
         return style.text(title, style.LABEL), blocks, style.text(self.message or now.trouble, style.WARNING)
@@ -269,8 +249,8 @@ class PlayApp(BoardApp):
             is_up = now.phase is Phase.PLAY and now.to_play is colour
             name = style.line(f"{SIGNS[colour]} {now.name(colour)}", "bold" if is_up else "")
             clock = now.clocks[colour - 1]
-            ink = style.WARNING if clock is not None and is_up and clock.seconds < SCARCE else ""
-            words = Text("" if clock is None else clock_words(clock), ink)
+            ink = style.WARNING if clock is not None and is_up and clock.seconds < play.SCARCE else ""
+            words = Text("" if clock is None else play.clock_words(clock), ink)
             table.add_row(name, f"captures {now.prisoners[colour.opponent - 1]}", words)
         return table
 
@@ -279,7 +259,7 @@ class PlayApp(BoardApp):
         if now.is_over:
             if self._ending is None:
                 self._ending = tuple(self._remarks(now))
-            return style.text(ending_words(now), "bold").append("".join(f"\n{line}" for line in self._ending))
+            return style.text(play.ending_words(now), "bold").append("".join(f"\n{line}" for line in self._ending))
         if now.phase is Phase.COUNT:
             return style.text("looking for dead stones" if now.count is None else "which stones are dead?", "bold")
         if now.thinking is not None:
@@ -294,8 +274,8 @@ def show_play(
     remarks: Callable[[SavedGame], Sequence[str]],
     analyse: Callable[[GameRecord], Iterator[Evaluation]] | None = None,
 ) -> bool:
-    """Let people play on the full screen; returns whether another game is wanted. ``analyse`` yields the evaluations of
-    a finished game for its review. Raises the exception that ended the screen early."""
+    """Let people play on the full screen; returns whether they want another game. ``analyse`` yields the evaluations
+    for a review. Raises the exception that ended the screen early."""
     while True:
         app = PlayApp(session, style.has_colours(console), remarks)
         run_app(app)
@@ -304,5 +284,5 @@ def show_play(
         record = app.snapshot.record
         run_app(GameApp(record, evaluations=analyse and analyse(record), colours=app.colours))
     if app.snapshot.is_over:
-        console.print(style.text(ending_words(app.snapshot)))
+        console.print(style.text(play.ending_words(app.snapshot)))
     return app.choice == "rematch"

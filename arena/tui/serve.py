@@ -32,8 +32,7 @@ SESSION = "import os, sys; os.setsid(); os.execv(sys.executable, [sys.executable
 
 COMPILES = "<small>The first start on a machine compiles for up to a minute.</small></div>"
 
-_visit: ContextVar[Path] = ContextVar("_visit")
-"""The file for the number of the visitor's process."""
+_visit: ContextVar[Path] = ContextVar("_visit")  # the file for the number of the visitor's process
 
 
 class LocalServer(Server):
@@ -44,10 +43,7 @@ class LocalServer(Server):
         self._command = [sys.executable, "-c", SESSION, "-m", "arena", *command]
         name = escape(shlex.join(["arena", *command]))
         kept = "Your game is saved. You can close this page." if command[0] == "play" else "You can close this page."
-        self._words = {
-            f"<div>{name}</div>": f"<div>Starting {name} ...<br>{COMPILES}",
-            "Session ended.": kept,
-        }
+        self._words = {f"<div>{name}</div>": f"<div>Starting {name} ...<br>{COMPILES}", "Session ended.": kept}
         super().__init__("", host=LOCAL, port=port, title=shlex.join(["arena", *command]))
         self._host, self._token, self._cookie = f"{LOCAL}:{port}", secrets.token_urlsafe(16), f"arena-{port}"
         self._visitors = 0

@@ -34,8 +34,7 @@ from trainers.settings import SL, write_file
 
 ONE = ("--workers", "1")
 
-SMALL = ("--size", "5", *ONE)
-"""Games in which nothing takes long."""
+SMALL = ("--size", "5", *ONE)  # games in which nothing takes long
 
 
 FIRST_MATCH = pytest.mark.xdist_group("the first match")  # which is played in one of the tests' processes only
@@ -150,26 +149,37 @@ def test_a_tournament_of_arena_toml_goes_on_takes_players_and_knows_who_changed(
     refused(arena("match", "engine", "random", folder=tmp_path), "arena.toml: [bots.engine]: there is no program")
 
 
-WRONG = [
-    ("tournament x random mcts --precision 50", ("precision needs --style swiss",)),
-    ("tournament random sl mcts", ("'random' is a bot", "arena tournament league random sl mcts")),
-    ("match random mcts --plan nan", ("--plan nan", "from 1 to 1000")),
-    ("match human mcts --plan 30", ("a person can't play here", "name a bot")),
-    ("match random mcts --workers 100000", ("--workers", "less than or equal to 4096")),
-    ("match random mcts --adjudicate agre=1", ("unknown rule", "agree", "arena match --help")),
-    ("match random fast-random --limits visits=3", ("--limits", "visits", "simulations")),
-    ("match random fast-random --sprt 0 10 --alpha 1", ("--alpha 1", "between 0 and 0.5")),
-    ("match red\x1b[31m\x9b2J\u202e random", ("unknown bot 'red?[31m?2J?'",)),
-    (f"match checkpoint:{'a' * 5000} random", ("no checkpoint", "aaa ... aaa")),
-    ("games --sgf x --csv y", ("--csv and", "choose one")),
-    (f"show {'a' * 5000}", ("File name too long",)),
-]
+WRONG = {
+    "match sl": ("missing argument 'B'. See 'arena match --help'.",),
+    "match sl rl mcts": ("a match has two bots; for more, use: arena tournament NAME sl rl mcts",),
+    "match sl rl --plies x": ("--plies 'x' is not a whole number. See 'arena match --help'.",),
+    "match sl rl --workers -1": ("'--workers': Input should be greater than or equal to 0. See 'arena match --help'.",),
+    "match sl rl --workers 100000": ("--workers", "less than or equal to 4096"),
+    "match sl rl --alpha 0.1": ("--alpha 0.1 needs --sprt, as in --sprt 0 35. See 'arena match --help'.",),
+    "match sl rl --sprt 0 10 --alpha 1": ("--alpha 1", "between 0 and 0.5"),
+    "match sl rl --sprt 1": ("option '--sprt' requires 2 arguments. See 'arena match --help'.",),
+    "match sl rl --plan nan": ("--plan nan", "from 1 to 1000"),
+    "match human mcts --plan 30": ("a person can't play here", "name a bot"),
+    "match sl rl --adjudicate agre=1": ("unknown rule", "agree", "arena match --help"),
+    "match sl rl --limits visits=3": ("--limits", "visits", "simulations"),
+    "match red\x1b[31m\x9b2J\u202e random": ("unknown bot 'red?[31m?2J?'",),
+    f"match checkpoint:{'a' * 5000} random": ("no checkpoint", "aaa ... aaa"),
+    "tournament x sl rl --precision 50": ("precision needs --style swiss",),
+    "tournament x sl rl --style ladder": ("--style 'ladder' is not one of round-robin, gauntlet, swiss. See 'arena",),
+    "tournament x human sl rl": ("a person can't play here",),
+    "tournament random sl mcts": ("'random' is a bot", "arena tournament league random sl mcts"),
+    "elo --siez 9": ("no such option: --siez",),
+    "macht": ("no such command 'macht'. Did you mean 'match'? See 'arena --help'.",),
+    "data": ("missing command. See 'arena data --help'.",),
+    "games --sgf x --csv y": ("--csv and", "choose one"),
+    f"show {'a' * 5000}": ("File name too long",),
+}
 
 
-@pytest.mark.parametrize(("typed", "words"), WRONG, ids=lambda value: str(value)[:60])
-def test_wrong_input_is_refused_in_one_line(typed: str, words: tuple[str, ...], tmp_path: Path) -> None:
-    refused(arena(*typed.split(), folder=tmp_path), *words)
-    assert "--workers" not in typed or not list(tmp_path.iterdir())  # an empty event was left behind
+@pytest.mark.parametrize("typed", WRONG, ids=lambda typed: typed[:60])
+def test_wrong_input_is_refused_in_one_line_which_says_what_is_allowed(typed: str, tmp_path: Path) -> None:
+    refused(arena(*typed.split(), folder=tmp_path), *WRONG[typed])
+    assert not list(tmp_path.iterdir())  # an empty event was left behind
 
 
 def in_shell(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -195,13 +205,15 @@ def test_closed_streams_lead_nowhere_and_not_into_the_database(tmp_path: Path) -
         assert store.count() == 2
 
 
-def test_names_that_would_command_a_terminal_or_a_spreadsheet_are_shown_as_they_are(tmp_path: Path) -> None:
+def test_names_that_would_command_a_terminal_or_a_spreadsheet_are_text(tmp_path: Path) -> None:
     sgf = "(;SZ[9]KM[7]RU[CGOS]PB[\x1b[31mred\x1b\\]0;title\x07]PW[a\u202eb]RE[B+R];B[aa]C[\x9b2J hi];W[bb])"
     (tmp_path / "game.sgf").write_text(sgf)
     shown = arena("show", "game.sgf", folder=tmp_path).stdout
     assert "[31mred" in shown and not set(shown) & set("\x1b\x07\x9b\u202e")
     assert [as_cell(text) for text in ("=1+1", "@x", "-2", "mcts", "")] == ["'=1+1", "'@x", "'-2", "mcts", ""]
     assert [as_cell(number) for number in (-2, -0.5, None)] == [-2, -0.5, None]
+    line = json_line("game", {"black": "a\x9b2J\u202eb\u2028\u0085\x1b", "white": "né"})
+    assert line.isprintable() and json.loads(line)["black"] == "a\x9b2J\u202eb\u2028\u0085\x1b" and "né" in line
 
 
 def test_damaged_files_are_refused_in_one_line_and_left_alone(tmp_path: Path) -> None:
@@ -281,11 +293,6 @@ def test_a_bug_of_arena_is_one_line_that_says_where_the_traceback_is(
         path.unlink()
 
 
-def test_json_prints_no_sign_that_commands_a_terminal() -> None:
-    line = json_line("game", {"black": "a\x9b2J\u202eb\u2028\u0085\x1b", "white": "né"})
-    assert line.isprintable() and json.loads(line)["black"] == "a\x9b2J\u202eb\u2028\u0085\x1b" and "né" in line
-
-
 def test_a_link_in_the_place_of_the_ratings_is_replaced(tmp_path: Path) -> None:
     """What it leads to was written."""
     (tmp_path / "results").mkdir()
@@ -304,13 +311,6 @@ def test_an_export_that_fails_leaves_no_empty_file(tmp_path: Path, monkeypatch: 
     with pytest.raises(StoreError, match="No space left on device"):
         write_sgf_files([random_game(1)], tmp_path)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
-def test_json_has_all_games_unless_told_otherwise(tmp_path: Path) -> None:
-    """It printed the newest 20 of 70 without a word."""
-    arena("match", "random", "fast-random", *SMALL, "-n", "30", folder=tmp_path)
-    assert arena("games", "--json", folder=tmp_path).stdout.count('"type":"game"') == 30
-    assert arena("games", "--json", "-n", "3", folder=tmp_path).stdout.count('"type":"game"') == 3
 
 
 @pytest.mark.parametrize("nohup", [False, pytest.param(True, marks=pytest.mark.slow)])

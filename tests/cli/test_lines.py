@@ -49,11 +49,15 @@ def test_stored_things_are_printed_as_objects_of_stable_keys(folder: Path) -> No
         assert {key for key in found if f"`{key}`" not in listed} == set()
 
 
-def test_a_match_prints_each_game_and_then_its_report(tmp_path: Path) -> None:
-    words = ("match", "random", "fast-random", "-n", "4", "--size", "5", "--workers", "1", "--name", "quick")
+def test_a_match_prints_each_game_and_then_its_report_and_all_games_are_listed_unless_told_otherwise(
+    tmp_path: Path,
+) -> None:
+    """The newest 20 of 70 were listed without a word."""
+    words = ("match", "random", "fast-random", "-n", "22", "--size", "5", "--workers", "1", "--name", "quick")
     *games, report = objects(*words, folder=tmp_path)
-    assert [one["type"] for one in games] == ["game"] * 4 and report["type"] == "report"
+    assert [one["type"] for one in games] == ["game"] * 22 and report["type"] == "report"
     assert [one["type"] for one in objects(*words, folder=tmp_path)] == ["report"]  # nothing is left to play
+    assert len(objects("games", folder=tmp_path)) == 22 and len(objects("games", "-n", "3", folder=tmp_path)) == 3
     refused(arena(*words[:-1], "a b", folder=tmp_path), "'a b' is not a name for a match")
 
 
@@ -65,6 +69,8 @@ def test_a_game_is_shown_by_the_number_that_the_list_has_where_events_share_numb
     for number, game, text in zip(numbers, objects("games", folder=folder), shown, strict=True):
         assert game["number"] == int(number) and game["black"] in text
     assert arena("show", folder=folder).stdout == shown[0] and len(set(shown)) == len(shown)
+    told = arena("show", "4", "--move", "1", folder=folder).stdout
+    assert "Black wins 25%, White leads by 3.5" in told and "100 visits, 0.50 s" in told
     refused(arena("show", "11", folder=folder), "there is no game '11'")
 
 
@@ -110,7 +116,6 @@ def test_what_scripts_write(folder: Path) -> None:
     arena("report", "league", "--html", "league.html", folder=folder)
     assert (folder / "league.html").exists()
     refused(arena("games", "--sgf", "sgf", "--event", "nosuch", folder=folder), "there is no event 'nosuch'")
-    refused(arena("games", "--json", "--sgf", "sgf", folder=folder), "can't be combined")
     refused(arena("report", "league", "--html", "games.csv/x.html", folder=folder), "games.csv is not a folder")
     assert not (folder / "sgf").exists()
 

@@ -16,7 +16,7 @@ from helpers.games import console_of, output_of
 from helpers.scripted_bots import Scripted
 from helpers.sessions import FINAL, Oracle, kifu_of, sat
 
-from arena.cli.play import PlaySetup
+from arena.cli.people import PlaySetup
 from arena.contract.bot import Limits
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Game, Outcome, Rules
@@ -285,10 +285,6 @@ def test_a_test_that_a_persons_games_decide_ends_the_match(tmp_path: Path) -> No
     with Store.of(tmp_path / "results") as store:
         assert 10 < store.count() < 150, done.stderr
     assert done.returncode == 0
-
-
-def test_a_person_plays_no_tournament(tmp_path: Path) -> None:
-    refused(arena("tournament", "league", "human", "random", "mcts", folder=tmp_path), "a person can't play here")
 
 
 # --- Changed, wrong, killed ---

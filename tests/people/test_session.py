@@ -82,33 +82,30 @@ def test_a_resignation_ends_a_persons_game_even_while_the_bot_thinks() -> None:
     assert played(session.snapshot()) == "A5" and bot.is_closed and session.has_ended
 
 
-def test_a_bot_that_fails_forfeits() -> None:
-    for does, ending, reason in (
-        (BotFault("the engine died"), Ending.CRASH, "bot: the engine died"),
-        (ValueError("no such array"), Ending.CRASH, "bot: ValueError: no such array"),
-        ("C3", Ending.ILLEGAL, "bot: illegal move 2: C3 is taken"),
-    ):
-        with sat(kifu_of(), Scripted(does, "B2")) as session:
-            now = play(session, "C3")
-            assert (now.record.outcome, now.record.reason) == (Outcome(BLACK, ending), reason)
-            assert bool(now.record.fault_details) is isinstance(does, Exception)
+DIES = BotKilled("the engine was killed")
 
 
-def test_a_bot_that_is_killed_is_asked_again_and_the_third_time_it_forfeits() -> None:
-    """Its game said that the bot thinks, for ever."""
-    dies = BotKilled("the engine was killed")
-    with sat(kifu_of(), Scripted(dies, dies, "B3")) as session:
+@pytest.mark.parametrize(
+    ("script", "ending", "reason"),
+    [
+        ([BotFault("the engine died"), "B2"], Ending.CRASH, "the engine died"),
+        ([ValueError("no such array"), "B2"], Ending.CRASH, "ValueError: no such array"),
+        (["C3", "B2"], Ending.ILLEGAL, "illegal move 2: C3 is taken"),
+        ([SystemExit("bye")], Ending.CRASH, "SystemExit: bye"),
+        ([DIES, DIES, DIES], Ending.CRASH, "the engine was killed"),
+    ],
+)
+def test_a_bot_that_fails_forfeits(script: list[str | BaseException], ending: Ending, reason: str) -> None:
+    """After a call of sys.exit, or a kill, the game said that the bot thinks, for ever."""
+    with sat(kifu_of(), Scripted(*script)) as session:
+        now = play(session, "C3")
+    assert (now.record.outcome, now.record.reason) == (Outcome(BLACK, ending), f"bot: {reason}")
+    assert isinstance(script[0], SystemExit) or bool(now.record.fault_details) is isinstance(script[0], Exception)
+
+
+def test_a_bot_that_is_killed_is_asked_again() -> None:
+    with sat(kifu_of(), Scripted(DIES, DIES, "B3")) as session:
         assert played(play(session, "C3")) == "C3 B3"
-    with sat(kifu_of(), Scripted(dies, dies, dies)) as session:
-        now = play(session, "C3")
-        assert (now.record.outcome, now.record.reason) == (Outcome(BLACK, Ending.CRASH), "bot: the engine was killed")
-
-
-def test_a_bot_that_calls_sys_exit_forfeits() -> None:
-    """It ended the thread in which it was asked, and its game said that it thinks, for ever."""
-    with sat(kifu_of(), Scripted(SystemExit("bye"))) as session:
-        now = play(session, "C3")
-        assert (now.record.outcome, now.record.reason) == (Outcome(BLACK, Ending.CRASH), "bot: SystemExit: bye")
 
 
 def test_undo_takes_back_also_while_the_bot_thinks_and_the_bot_sees_the_present_position() -> None:

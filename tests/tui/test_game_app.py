@@ -14,11 +14,10 @@ from textual.drivers.headless_driver import HeadlessDriver
 
 from arena.contract.bot import Candidate
 from arena.go.coords import BLACK
-from arena.go.record import UNKNOWN, MoveStats
+from arena.go.record import MoveStats
 from arena.go.sgf import Remark, are_by_players, move_notes, read_remarks, read_sgf, write_sgf
 from arena.report.game import costs
 from arena.results.analysis import AnalysisError, Evaluation
-from arena.results.store import Store, StoredEvent
 from arena.tui.app import ScreenFault, run_app
 from arena.tui.game_app import GameApp
 
@@ -158,16 +157,3 @@ def test_the_policy_of_a_net_is_drawn_on_the_board_in_per_cent(tmp_path: Path):
     shares = [int(share) for share in re.findall(r"[A-J][1-9] (\d+)%", done.stdout.split("Policy:")[1])]
     assert len(shares) == 5 and shares == sorted(shares, reverse=True) and 50 < sum(shares) <= 100
     refused(arena("show", "game.sgf", "--net", "mcts", folder=tmp_path), "has no net")
-
-
-def test_a_stored_game_is_shown_by_its_number(tmp_path: Path):
-    match = match_of("alphago", "sl", size=5)
-    game = record_of(match, 7, "sl")
-    facts = [UNKNOWN] * len(game.moves)
-    facts[4] = MoveStats(0.75, 3.5, 1200, 0.25)
-    with Store.open(tmp_path / "results" / "arena.db", write=True) as store:
-        store.add_event(StoredEvent(match.event, "2026-01-01", "{}", "{}"))
-        store.append([replace(game, facts=tuple(facts))])
-    told = arena("show", "1", "--move", "5", folder=tmp_path).stdout
-    assert "Black wins 75%, Black leads by 3.5" in told and "1200 visits, 0.25 s" in told
-    refused(arena("show", "12", folder=tmp_path), "there is no game")
