@@ -3,7 +3,6 @@
 playouts   playouts of mcts a second
 uct        simulations a second of UCT and of mcts
 nets       evaluations a second beside ONNX Runtime
-tune       settings of a bot, by SPSA over the board ("python -m benchmarks tune --help")
 openings   make a book of balanced openings ("python -m benchmarks openings --help")
 gpu_round  a round of distillation on a GPU ("python -m benchmarks gpu_round --help")
 tactics    positions with known answers: how many a bot solves ("python -m benchmarks tactics --help")
@@ -17,7 +16,7 @@ import sys
 
 from arena import ArenaError
 
-COMMANDS = ("tune", "openings", "tactics", "gpu_round", "verdicts")  # modules with a ``main`` of their own
+COMMANDS = ("openings", "tactics", "gpu_round", "verdicts")  # modules with a ``main`` of their own
 
 
 def main(words: list[str]) -> int:
@@ -30,8 +29,7 @@ def main(words: list[str]) -> int:
         print(f"python -m benchmarks {command}".rstrip() + f": {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        kept = " Finished games are kept; run the same command to continue." if command == "tune" else ""
-        print(f"stopped.{kept}", file=sys.stderr)
+        print("stopped.", file=sys.stderr)
         return 130
 
 

@@ -12,11 +12,9 @@ from arena.contract.bot import Limits
 from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.go.planes import find_encoder
 from arena.players.registry import Registry
-from arena.results.store import Store
 from benchmarks import gpu_round
 from benchmarks.__main__ import main
 from benchmarks.tactics import PositionError, all_positions, choose_moves, find_playable, read_positions
-from benchmarks.tune import spsa
 from bots.nets.checkpoint import WEIGHTS, Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
 
@@ -120,8 +118,6 @@ def test_the_table_has_a_row_a_bot_and_a_column_a_category(capsys: pytest.Captur
     ("words", "message"),
     [
         (["tactics", "--only", "magic"], "there is no category 'magic'; there are captures, connections"),
-        (["tune", "mcts:playouts=20", "c_uct=1:0"], "not a setting and its range"),
-        (["tune", "mcts:playouts=20", "playouts=1:2"], "has no such setting with a fractional number"),
         (["openings", "alphago", "--out", "no/such/folder/book.sgfs"], "no/such/folder/book.sgfs can't be written"),
     ],
 )
@@ -138,32 +134,6 @@ def test_each_measurement_of_speed_runs(capsys: pytest.CaptureFixture[str]) -> N
     machine, _, *table = capsys.readouterr().out.splitlines()
     assert "cores" in machine and len(table) == 2 + 3 + 2 + 4
     assert all(any(sign.isdigit() for sign in line.split("|")[2]) for line in table[2:])
-
-
-def test_spsa_finds_the_best_settings_of_noisy_matches() -> None:
-    best, noise = np.array([0.7, 0.3]), np.random.default_rng(3)
-
-    def score(_: int, first: np.ndarray, second: np.ndarray) -> float:
-        farther = ((second - best) ** 2).sum() - ((first - best) ** 2).sum()
-        return float(np.clip(2 * farther + noise.normal(0, 0.2), -1, 1))
-
-    *_, found = spsa(np.array([0.1, 0.9]), 60, score)
-    assert np.abs(found - best).max() < 0.12
-
-
-def test_tuning_plays_its_games_and_goes_on_from_what_is_stored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    words = ["tune", "mcts:playouts=20", "c_uct=0:1", "priors=0.5:2", "--size", "5", "--games", "2", "--results", "r"]
-    tables = []
-    for _ in range(2):
-        assert main([*words, "--iterations", "1"]) == 0
-        table, found, _ = capsys.readouterr().out.partition("\n\n")  # what follows has the machine's load
-        tables.append(table)
-    assert found and tables[0] == tables[1]
-    with Store.of(Path("r")) as store:
-        assert store.count() == 2
 
 
 def test_the_teacher_of_a_gpu_round_is_half_as_large_and_judges_as_before(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from arena import UserError, __version__
-from arena.cli import bots, match, nets, play, results, train
+from arena.cli import bots, match, nets, play, results, train, tune
 from arena.cli.options import Option
 
 # --- The commands ---
@@ -51,7 +51,7 @@ Example:
   arena data build games/ --out sets/strong
 """
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Play": (match.match, match.tournament, play.play, bots.serve),
+    "Play": (match.match, match.tournament, tune.tune, play.play, bots.serve),
     "Results and games": (results.elo, results.report, results.games, results.show, results.analyze),
     "Nets": (nets.gate, nets.eval_, nets.import_, train.train),
     "Bots and setup": (bots.bots, bots.check, bots.gtp, bots.analysis, bots.doctor),
