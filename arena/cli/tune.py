@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from arena.players.player import Player
     from arena.report.style import Console
 
-COURSE = 40  # signs of a setting's course, at most
+BESIDE = 60  # columns of a terminal that stand beside the courses
 
 
 class Range(NamedTuple):
@@ -149,24 +149,27 @@ def _shown(
     from arena.report import style
     from arena.report.tables import Table
 
-    began = monotonic()
+    ends = [monotonic()]  # when steps ended; those that were stored take no time
 
     def show(course: Sequence[np.ndarray], points: str) -> None:
         done, mean = len(course) - 1, proposal(course).tolist()
-        left = style.duration((monotonic() - began) / done * (steps - done))
+        ends.append(monotonic())
+        recent = ends[-6:]
+        left = style.duration((recent[-1] - recent[0]) / (len(recent) - 1) * (steps - done))
         if not console.is_terminal:
             values = ", ".join(f"{one.name}={one.text(share)}" for one, share in zip(ranges, mean, strict=True))
             console.print_line(f"step {done} of {steps}, {points}: {values}; about {left} left")
             return
-        shown = [course[len(course) * at // COURSE] for at in range(COURSE)] if len(course) > COURSE else course
+        width = min(len(course), max(16, console.width - BESIDE))
+        shown = [course[len(course) * at // width] for at in range(width)]
         rows = []
         for number, one in enumerate(ranges):
             low, high, now, proposed = (one.text(share) for share in (0.0, 1.0, course[-1][number], mean[number]))
-            bars = style.sparkline([float(place[number]) for place in shown], COURSE)
-            rows.append((one.name, f"{one.start:g}", now, proposed, low, bars, high))
+            bars = style.sparkline([float(place[number]) for place in shown], width)
+            rows.append((one.name, f"{low} to {high}", f"{one.start:g}", now, proposed, bars))
         note = f"Step {done} of {steps}, the last {points}, about {left} left. Ctrl-C stops; the same command goes on."
-        columns = ("setting", "began", "now", "proposed", "from", "course", "to")
-        live.update(Table(columns, rows, note, numbers=(1, 2, 3, 4)), refresh=True)
+        columns = ("setting", "range", "began", "now", "proposed", "course")
+        live.update(Table(columns, rows, note, numbers=(2, 3, 4)), refresh=True)
 
     with Live(console=console, auto_refresh=False) as live:
         yield show
