@@ -41,7 +41,6 @@ def manual(docstring: str | None) -> str:
 
 
 ABOUT = """Play Go bots against each other and measure which one is stronger.
-
 Example:
   arena match sl alphago -n 100
 """

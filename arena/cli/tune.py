@@ -67,7 +67,7 @@ def tune(
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
-    """Search for better values of a bot's settings by matches against itself.
+    """Tune settings of a bot by matches against itself.
 
     Each step (SPSA, Spall 1998) plays two opposite changes of all settings and moves them towards the winner. The
     proposal is the mean of the later half of the steps. A sequential test then plays it against BOT as it is. The games
