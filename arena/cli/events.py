@@ -173,7 +173,7 @@ class EventSetup:
             yield stack.enter_context(Store.of(self.results, write=True, print_line=self.console.print_line))
 
     def play(self, event: Event, store: Store, is_counted: bool = True) -> EventState:
-        """Store the event, play and show its missing games, and write the ratings, whatever ends it; returns its state.
+        """Store the event, play and show its missing games; returns its state. Ratings are written after an error, too.
         ``is_counted`` is as in ``continue_stored``. Raises ConfigError for an event that is stored with other
         settings."""
         gc.freeze()  # imported modules are never freed: scanning them in each collection takes 0.2 s
@@ -273,8 +273,8 @@ def _is_complete(event: Event, store: Store) -> bool:
 def ratings_written(
     state: EventState, store: Store, console: Console, results: Path, anchors: Mapping[str, float] | None = None
 ) -> Iterator[None]:
-    """Write the ratings, whatever ends the event, without anchors that contradict the games. Ctrl-C says how to
-    resume."""
+    """Write the ratings when the block ends, also by an error or Ctrl-C, which then prints how to resume. Anchors that
+    contradict the games are left out."""
     ratings, event = results / "elo.csv", state.event
     try:
         yield

@@ -28,7 +28,7 @@ class Outlook:
 
     @classmethod
     def of(cls, counts: PairCounts) -> Outlook:
-        """From pairs, with half a pair of every result added (Jeffreys): a few equal ones are no certainty."""
+        """From pairs, with half a pair of every result added (Jeffreys): a few results are never certain."""
         seen = [count + 0.5 for count in counts]
         score = sum(count * step / 4 for step, count in enumerate(seen)) / sum(seen)
         variance = sum(count * (step / 4 - score) ** 2 for step, count in enumerate(seen)) / sum(seen)
