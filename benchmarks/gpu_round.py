@@ -168,9 +168,9 @@ def run(settings: Round) -> None:
         minutes = max(0.05, (settings.left(PLAY) - ENDING * min(1.0, settings.minutes / 9.5)) / 60)
         more = {"play_minutes": round(minutes, 3), "max_rows": 1, "num_workers": settings.threads}
         finish(settings.begin("round-games", "arena-1x8", "", log, **more), settings.left(PLAY + 20))
-        judged = (int(path.name[:11]) for path in (settings.results / "cache").glob("distill-games-*/*.npz"))
+        judged = [int(path.name[:11]) for path in (settings.results / "cache").glob("distill-games-*/*.npz")]
         settings.report(f"played: {max(judged, default=0):,} positions judged")
-        if not chunks:
+        if not judged:
             raise ConfigError(f"no game is over; see {out / 'round.log'}")
         students = settings.students.split(",")
         with ThreadPoolExecutor(len(students)) as pool:
