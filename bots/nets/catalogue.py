@@ -1,9 +1,11 @@
-"""Nets in torch, built from a name or a manifest: the arena's own, KataGo's, and three from the literature.
+"""Nets in torch, built from a name or a manifest: the arena's own, KataGo's, and four from the literature.
 
 - trencseni-cnn (Trencseni 2019, "Playing Go with supervised learning in Pytorch"): three convolutions of 32 channels,
   9x9, 7x7 and 5x5, then two dense layers with dropout, of which the pass is here one more move;
 - alphago-12x192 (Silver et al. 2016, Methods, "Neural network architecture"): a 5x5 and eleven 3x3 convolutions, then a
   1x1 convolution with a bias for each point; the pass is here a logit of pooled features;
+- alphagonet-4x192 (AlphaGoNet, as articles on 9x9 have it, after alpha-zero-general, github.com/suragnair): 3x3
+  convolutions with batch norms, dense layers of 1,024 and 512 with batch norms and dropout, a policy and a tanh value;
 - gocnn-5x64 (GoCNN for 9x9, github.com/godmoves/GoCNN, after Gilmer 2016, whose last two layers have 48 channels): 5x5
   convolutions, and a 5x5 one to the logit that a point will be the side to move's.
 Dense layers are convolutions for the reason given in ``network.py``.
@@ -27,7 +29,7 @@ from bots.nets.checkpoint import Checkpoint
 from bots.nets.katago import FAMILY, KataGoConfig, KataGoNet, katago_from
 from bots.nets.network import Network, NetworkConfig, Outputs, pass_layer
 
-ENCODERS = {"arena": "arena-17", "trencseni": "stones-1", "alphago": "alphago-48", "gocnn": "gocnn-8c"}  # by family
+ENCODERS = {"arena": "arena-17", "trencseni": "stones-1", "alphago": "alphago-48", "alphagonet": "arena-17", "gocnn": "gocnn-8c"}  # by family
 LARGEST = 4096  # the most blocks, channels or planes of a net that is read from a manifest
 
 
@@ -35,7 +37,7 @@ LARGEST = 4096  # the most blocks, channels or planes of a net that is read from
 class ClassicConfig:
     """The shape of such a net; everything needed to build it again."""
 
-    family: str  # trencseni, alphago or gocnn
+    family: str  # a key of FAMILIES
     planes: int  # input planes, those of the encoder
     layers: int  # convolutions before the last
     channels: int  # of each
@@ -91,6 +93,27 @@ class AlphaGoNet(Classic):
         return Outputs(policy=torch.cat([points.flatten(1), passing.flatten(1)], 1))
 
 
+class AlphaGoNet9(Classic):
+    ENDS: ClassVar = ("stack.0", "moves", "result")
+    DRAW: ClassVar = -10.0  # the logit of a draw, which a tanh has no room for: about e^-10 of the odds
+
+    def __init__(self, config: ClassicConfig):
+        super().__init__(config, ((config.channels, 3) for _ in range(config.layers)))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(config.channels) for _ in self.stack)
+        self.hidden = nn.ModuleList((nn.Conv2d(config.channels, 1024, config.size), nn.Conv2d(1024, 512, 1)))
+        self.hidden_norms = nn.ModuleList((nn.BatchNorm2d(1024), nn.BatchNorm2d(512)))
+        self.dropout = nn.Dropout(0.3)
+        self.moves, self.result = nn.Conv2d(512, config.size**2 + 1, 1), nn.Conv2d(512, 1, 1)
+
+    def forward(self, planes: Tensor) -> Outputs:
+        for layer, norm in zip(self.stack, self.norms, strict=True):
+            planes = norm(layer(planes)).relu()  # (B, C, n, n)
+        for layer, norm in zip(self.hidden, self.hidden_norms, strict=True):
+            planes = self.dropout(norm(layer(planes)).relu())  # (B, 1024, 1, 1), then (B, 512, 1, 1)
+        x = self.result(planes).flatten(1)  # (B, 1): the odds of win and loss are e^x and e^-x, the value is tanh(x)
+        return Outputs(policy=self.moves(planes).flatten(1), value=torch.cat([x, 0 * x + self.DRAW, -x], 1))
+
+
 class GoCNN(Classic):
     ENDS: ClassVar = ("stack.0", "points")
 
@@ -105,6 +128,7 @@ class GoCNN(Classic):
 FAMILIES: dict[str, Callable[[ClassicConfig], Classic]] = {
     "trencseni": Trencseni,
     "alphago": AlphaGoNet,
+    "alphagonet": AlphaGoNet9,
     "gocnn": GoCNN,
 }
 Net = Network | Classic | KataGoNet
@@ -112,7 +136,7 @@ Net = Network | Classic | KataGoNet
 
 
 def named_network(name: str, planes: int, size: int) -> Net:
-    """An untrained net: arena-BLOCKSxCHANNELS, trencseni-cnn, alphago-LAYERSxCHANNELS or gocnn-LAYERSxCHANNELS. The
+    """An untrained net: arena-BLOCKSxCHANNELS, trencseni-cnn, or alphago-, alphagonet- or gocnn-LAYERSxCHANNELS. The
     ``size`` is for families that play one size only. Raises ConfigError for any other name."""
     family, depth, channels = _parse(name)
     if family == "arena":
@@ -129,9 +153,10 @@ def _parse(name: str) -> tuple[str, int, int]:
     """The family, depth and channels of a net."""
     if name == "trencseni-cnn":
         return "trencseni", 3, 32
-    found = re.fullmatch(r"(arena|alphago|gocnn)-(\d{1,3})x(\d{1,4})", name)
+    found = re.fullmatch(r"(arena|alphago|alphagonet|gocnn)-(\d{1,3})x(\d{1,4})", name)
     if not found or not int(found[2]) or not int(found[3]):
-        raise ConfigError(f"unknown net '{name}'; name one like arena-6x56, trencseni-cnn, alphago-12x192, gocnn-5x64")
+        known = "arena-6x56, trencseni-cnn, alphago-12x192, alphagonet-4x192 or gocnn-5x64"
+        raise ConfigError(f"unknown net '{name}'; name one like {known}")
     return found[1], int(found[2]), int(found[3])
 
 

@@ -15,6 +15,7 @@ from arena.go.sgf import write_sgf
 from arena.players.registry import Registry
 from bots.nets.catalogue import named_network, usual_encoder
 from bots.nets.checkpoint import Checkpoint
+from bots.nets.network import expected_result
 from trainers import ownership, sl
 from trainers.losses import Target
 
@@ -47,13 +48,24 @@ def small_run(folder: Path, net: str) -> dict[str, Any]:
     return {"name": "small", "data": (str(path),), "size": 7, "batch_size": 32, "device": "cpu", "net": net}
 
 
-@pytest.mark.parametrize("net", ["trencseni-cnn", "alphago-3x12"])
+@pytest.mark.parametrize("net", ["trencseni-cnn", "alphago-3x12", "alphagonet-2x16"])
 def test_a_net_of_others_learns_moves_is_exported_and_plays(net: str, tmp_path: Path) -> None:
     folder = sl.train(sl.Config(**small_run(tmp_path, net), max_rows=128, test_from=""), tmp_path)
     assert Checkpoint.open(folder).manifest.encoder == usual_encoder(net)
     bot = Registry(results=tmp_path).resolve(f"checkpoint:{folder}").build()
     decision = bot.choose(Game(Rules.preset("cgos", 7)), Limits())
-    assert decision.move is not None and decision.win_rate is None
+    assert decision.move is not None and (decision.win_rate is not None) == (net == "alphagonet-2x16")
+
+
+def test_alphagonet_has_a_tanh_value() -> None:
+    net = named_network("alphagonet-4x192", 17, 9).eval()
+    convolutions = (9 * 17 + 1 + 2) * 192 + 3 * (9 * 192 + 1 + 2) * 192
+    dense = (81 * 192 + 1 + 2) * 1024 + (1024 + 1 + 2) * 512 + 513 * 82 + 513
+    assert sum(part.numel() for part in net.parameters()) == convolutions + dense
+    planes, seen = torch.randn(3, 17, 9, 9), list[torch.Tensor]()
+    net.get_submodule("result").register_forward_hook(lambda _, __, out: seen.append(out))
+    value = net(planes).value
+    assert torch.allclose(expected_result(value), seen[0].flatten().tanh(), atol=1e-4)
 
 
 def test_an_ownership_net_learns_is_measured_and_does_not_play(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_bfloat16_says_what_fp32_says(net: Checkpoint) -> None:
 
 
 @pytest.mark.parametrize(("device", "apart"), [("cpu", 1e-4), pytest.param("cuda", 1e-2, marks=NEEDS_CUDA)])
-@pytest.mark.parametrize("name", ["arena-4x16", "trencseni-cnn", "alphago-3x16", "gocnn-3x16"])
+@pytest.mark.parametrize("name", ["arena-4x16", "trencseni-cnn", "alphago-3x16", "alphagonet-2x16", "gocnn-3x16"])
 def test_a_torch_model_says_what_its_network_does_and_learns_with_it(name: str, device: str, apart: float) -> None:
     torch.manual_seed(1)
     planes = find_encoder(usual_encoder(name)).planes

@@ -156,7 +156,7 @@ def test_muon_steps_all_filters_at_once_as_it_would_one_by_one() -> None:
 ENDS = ("stem.", "stack.0.", "points.", "passing.", "result.", "moves.")
 
 
-@pytest.mark.parametrize("name", ["arena-3x16", "trencseni-cnn", "alphago-3x16", "gocnn-3x16"])
+@pytest.mark.parametrize("name", ["arena-3x16", "trencseni-cnn", "alphago-3x16", "alphagonet-2x16", "gocnn-3x16"])
 def test_muon_takes_neither_the_first_nor_a_last_layer_of_any_net(name: str) -> None:
     network = torch.nn.Sequential(named_network(name, ENCODER.planes, SIZE))  # as ``rl`` has one in another module
     names = {id(parameter): name for name, parameter in network.named_parameters()}
