@@ -17,10 +17,13 @@ import numpy as np
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, RawNN, setting
 from arena.go.coords import symmetry_table
 from bots.nets.checkpoint import AUTO, Checkpoint, Precision, check_net, find
+from bots.nets.rollout import shipped_weights
 
 if TYPE_CHECKING:
     from arena.go.game import Game
     from arena.go.planes import Encoder
+    from bots.search.puct import PuctParams
+    from bots.search.rollouts import Weights
 
 STEP = 4096  # visits between two checks of the clock, at most
 UNLIMITED_VISITS = 1 << 40  # more visits than a tree can have
@@ -42,6 +45,11 @@ class Config:
     rollout_weight: float = setting(0.0, "weight of rollouts (lambda) on a full board; 0: none", low=0, high=1)
     rollouts_full: float = setting(
         0.65, "share of occupied points from which rollouts have all of their weight; 0: always", low=0, high=1
+    )
+    rollout_policy: str = setting(
+        "heuristic",
+        "who plays rollouts: heuristic, or trained, the policy rollout-9x9",
+        choices=("heuristic", "trained"),
     )
     search: str = setting(
         "puct", "puct, or gumbel: sequential halving of 16 moves, improved policy below", choices=("puct", "gumbel")
@@ -155,7 +163,7 @@ class AlphaGo(Bot):
         params = self._params._replace(stop_early=config.stop_early and seconds is None and not config.gumbel)
         end = inf if seconds is None else perf_counter() + seconds * len(slots)
         known = (trees.boards, trees.roots, trees.hashes)
-        options, rollouts = self._puct.select_options(params, self._leaves), params if config.rollout_weight else None
+        options, rollouts = self._puct.select_options(params, self._leaves), self._rollouts(size)
         while True:
             budget = most
             if seconds is not None:  # in steps: visits that all end the game never return to this loop
@@ -167,10 +175,16 @@ class AlphaGo(Bot):
                 net.encoder.encode(leaves.positions, count, planes)
                 found = net.evaluate(planes[:count].reshape(count, -1, size, size))
                 where = (trees.roots, nodes, trees.owners, params, tables, leaves)
-                self._puct.expand_leaves(*where, count, *found, rollouts)
+                self._puct.expand_leaves(*where, count, *found, *rollouts)
             is_late = perf_counter() >= end and nodes.visits[slots, 0].min() >= least
             if is_late or (count == 0 and budget == most):
                 return slots.tolist()
+
+    def _rollouts(self, size: int) -> tuple[PuctParams | None, Weights | None]:
+        """The arguments ``rollouts`` and ``weights`` of ``expand_leaves``."""
+        if not self._config.rollout_weight:
+            return None, None
+        return self._params, shipped_weights(size) if self._config.rollout_policy == "trained" else None
 
     def _kernels(self, game: Game, encoder: Encoder) -> dict[str, Callable[[], object]]:
         """Calls that compile the kernels of a search and have no other effect."""
@@ -179,7 +193,7 @@ class AlphaGo(Bot):
         puct, params, trees, size = self._puct, self._params, tree.TreePool(FIRST_NODES), game.rules.size
         leaves, slots = puct.Leaves.empty(1, encoder.has_past), np.empty(0, np.int64)
         found = np.empty((0, size * size + 1), np.float32), np.empty(0, np.float32)
-        expand = (params, symmetry_table(size), leaves, 0, *found, params if params.rollout_weight else None)
+        expand = (params, symmetry_table(size), leaves, 0, *found, *self._rollouts(size))
         select = (params, leaves, *puct.select_options(params, leaves))
         boards, roots, nodes = trees.boards, trees.roots, trees.nodes
         return {

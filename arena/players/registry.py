@@ -30,6 +30,10 @@ BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
     "sl": ("policy", {"checkpoint": "sl-9x9"}),
     "rl": ("policy", {"checkpoint": "rl-9x9"}),
     "zero": ("alphago", {"checkpoint": "zero-9x9", "search": "gumbel"}),
+    "alphago-2016": (
+        "alphago",
+        {"checkpoint": "value-9x9", "rollout_weight": 0.5, "rollouts_full": 0.0, "rollout_policy": "trained"},
+    ),
     **{f"kyu-{rank}": ("human-like", {"rank": f"{rank}k"}) for rank in (15, 10, 5)},
     **{f"dan-{rank}": ("human-like", {"rank": f"{rank}d"}) for rank in (1, 3)},
 }

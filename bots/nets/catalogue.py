@@ -29,7 +29,13 @@ from bots.nets.checkpoint import Checkpoint
 from bots.nets.katago import FAMILY, KataGoConfig, KataGoNet, katago_from
 from bots.nets.network import Network, NetworkConfig, Outputs, pass_layer
 
-ENCODERS = {"arena": "arena-17", "trencseni": "stones-1", "alphago": "alphago-48", "alphagonet": "arena-17", "gocnn": "gocnn-8c"}  # by family
+ENCODERS = {
+    "arena": "arena-17",
+    "trencseni": "stones-1",
+    "alphago": "alphago-48",
+    "alphagonet": "arena-17",
+    "gocnn": "gocnn-8c",
+}  # by family
 LARGEST = 4096  # the most blocks, channels or planes of a net that is read from a manifest
 
 

@@ -11,11 +11,25 @@ from arena.go import kernels
 from arena.go.alive import SAFE, mark_alive
 from arena.go.jit import inlined, kernel
 from arena.go.katago_planes import mark_superko
-from arena.go.kernels import BOARD, CELLS, WIDTH, U, area_score, below, is_eye, is_legal, move_of, next_random, play
+from arena.go.kernels import (
+    BOARD,
+    CELLS,
+    WIDTH,
+    U,
+    area_score,
+    below,
+    is_eye,
+    is_legal,
+    move_of,
+    next_random,
+    play,
+    point_of,
+)
 from arena.go.planes import HISTORY, Positions
 from bots.search import tree
 from bots.search.gumbel import choose_inside, choose_root
 from bots.search.playouts import answering_playout
+from bots.search.rollouts import policy_playout
 
 ROLLOUTS = 4  # per leaf: 4 with 63 visits took as long and played as well as 8 with 60
 RISE = 0.1  # increase in the share of occupied points over which the weight of rollouts rises from 0 to its full value
@@ -273,8 +287,9 @@ def _expand(board, root, nodes, slot, node, colour, passes, logits, table):
 
 
 @inlined
-def _mix_rollouts(board, root, owners, colour, last, params, result):
-    """Black's result, mixed with the mean of rollouts by their weight (lambda), which rises as the board fills up."""
+def _mix_rollouts(board, root, owners, colour, last, previous, params, weights, result):
+    """Black's result, mixed with the mean of rollouts by their weight (lambda), which rises as the board fills up. They
+    are heuristic, or by the rollout policy with ``weights``."""
     points = np.int64(board.side) * np.int64(board.side)
     occupied = (points - np.int64(board.empty_count)) / points
     risen = min(1.0, max(0.0, 1.0 - (params.rollouts_full - occupied) / RISE))
@@ -285,7 +300,10 @@ def _mix_rollouts(board, root, owners, colour, last, params, result):
     total, state = np.float32(0), root.random
     for _ in range(ROLLOUTS):
         scratch[0] = board
-        margin, _, state = answering_playout(scratch[0], colour, last, state, when, 1)
+        if weights is None:
+            margin, _, state = answering_playout(scratch[0], colour, last, state, when, 1)
+        else:
+            margin, _, state = policy_playout(scratch[0], colour, last, previous, weights, state)
         tree.count_ownership(scratch[0], owners)
         total += tree.result_of(scratch[0], root, margin)
     root.random = state
@@ -293,10 +311,10 @@ def _mix_rollouts(board, root, owners, colour, last, params, result):
 
 
 @kernel
-def expand_leaves(roots, nodes, owners, params, tables, leaves, count, logits, win_rates, rollouts=None):
+def expand_leaves(roots, nodes, owners, params, tables, leaves, count, logits, win_rates, rollouts=None, weights=None):
     """Expand the first ``count`` leaves by the net's outputs and back up their results. ``logits`` (batch, size² + 1)
     are in each leaf's symmetry; ``win_rates`` (batch,) are for its side to move. ``rollouts`` is ``params``, or None if
-    rollouts have no weight."""
+    rollouts have no weight; ``weights`` are those of a rollout policy, or None for heuristic rollouts."""
     capacity = nodes.visits.shape[1]
     for i in range(count):
         slot = leaves.slots[i]
@@ -315,7 +333,10 @@ def expand_leaves(roots, nodes, owners, params, tables, leaves, count, logits, w
         result = win_rates[i] if colour == 1 else np.float32(1) - win_rates[i]
         if rollouts is not None:
             last = np.int64(nodes.point[slot, node]) if depth > 1 else np.int64(root.last)
-            result = _mix_rollouts(board, root, owners[slot], colour, last, rollouts, result)
+            earlier = leaves.positions.recent[i, 1]
+            has_previous = 0 <= earlier < np.int64(board.side) * np.int64(board.side)
+            previous = np.int64(point_of(board, earlier)) if has_previous else np.int64(0)
+            result = _mix_rollouts(board, root, owners[slot], colour, last, previous, rollouts, weights, result)
         for j in range(depth):
             nodes.pending[slot, path[j]] -= 1
         _back_up(nodes, slot, path, depth, 3 - np.int64(root.colour), result)

@@ -21,7 +21,7 @@ SPECS = [
     "sl",
     "sl:temperature=1",
     "alphago:visits=12",
-    "alphago:visits=12,rollout_weight=0.5,rollouts_full=0,virtual_loss_batch=4",
+    "alphago:visits=12,rollout_weight=0.5,rollouts_full=0,rollout_policy=trained,virtual_loss_batch=4",
     "alphago:visits=12,search=gumbel",
     "human-like",
 ]

@@ -12,14 +12,17 @@ from helpers.nets import run_search
 from helpers.reference import wild_game
 
 from arena.contract.bot import Limits
+from arena.go import kernels
 from arena.go.board import move_from_point
 from arena.go.coords import SYMMETRIES, Colour, move_from_gtp, pass_move, symmetry_table
 from arena.go.game import BLACK, PRESETS, WHITE, Game, Rules
+from arena.go.jit import kernel
 from arena.go.planes import ENCODERS, encode_game
 from bots.alphago import AlphaGo
 from bots.alphago import Config as AlphaGoConfig
+from bots.nets.rollout import shipped_weights
 from bots.search import puct, tree, uct
-from bots.search.rollouts import expand_weights, tie
+from bots.search.rollouts import expand_weights, policy_playout, tie
 from bots.uct import Config, Uct
 
 Net = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -158,6 +161,31 @@ def test_leaves_are_encoded_as_the_same_positions_of_a_game(rules: str, played: 
         found = stone_counter(planes[:count])
         puct.expand_leaves(trees.roots, trees.nodes, trees.owners, params, tables, leaves, count, *found, params)
     assert {1, 2, 3, 4} <= depths and (played < 24 or rules == "japanese" or superkos)
+
+
+@kernel
+def playout_after(boards, colour, last, previous, weights, state):
+    """A playout of the trained policy on ``boards[0]``, after the moves ``previous`` and ``last``."""
+    last, previous = kernels.point_of(boards[0], last), kernels.point_of(boards[0], previous)
+    return policy_playout(boards[0], colour, last, previous, weights, state)
+
+
+def test_leaves_are_worth_the_mean_of_games_that_the_trained_policy_plays_out() -> None:
+    weights = shipped_weights(9)
+    for seed in range(4):
+        games = [game_of("D4 F6 C5 F4 G5 E6 E5 C3", seed=seed) for _ in range(2)]
+        trees, black_wins, game = tree.TreePool(1000), 0, games[0]
+        slot, other = trees.slots_of(games)
+        run_search(trees, np.array([other]), 9, flat_net, 1, TRUST_NET)  # moves are shuffled before the rollouts
+        state = trees.roots["random"][other]
+        for _ in range(puct.ROLLOUTS):
+            last, previous = game.moves[:-3:-1]
+            boards = trees.boards[slot : slot + 1].copy()
+            margin, _, state = playout_after(boards, 1, last, previous, weights, np.uint64(state))
+            black_wins += (1 + np.sign(margin - game.compensation)) / 2
+        run_search(trees, np.array([slot]), 9, flat_net, 1, TRUST_ROLLOUTS, weights=weights)
+        assert 1 - trees.nodes.value[slot, 0] == black_wins / puct.ROLLOUTS
+        assert trees.roots["random"][slot] == state
 
 
 def test_the_net_sees_each_symmetry_and_its_answer_is_turned_back() -> None:

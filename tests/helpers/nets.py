@@ -140,7 +140,9 @@ def untrained(folder: Path, seed: int, size: int = 7) -> Path:
     return export(network, folder, manifest, planes, planes).folder
 
 
-def run_search(trees: Any, slots: Any, size: int, net: Net, visits: int, params: Any, per_game: int = 1) -> None:
+def run_search(
+    trees: Any, slots: Any, size: int, net: Net, visits: int, params: Any, per_game: int = 1, weights: Any = None
+) -> None:
     leaves = puct.Leaves.empty(len(slots) * per_game)
     planes = np.empty((len(slots) * per_game, ENCODER.planes, size * size), np.float32)
     tables, known = symmetry_table(size), (trees.boards, trees.roots, trees.hashes, trees.nodes)
@@ -149,7 +151,9 @@ def run_search(trees: Any, slots: Any, size: int, net: Net, visits: int, params:
     ):
         ENCODER.encode(leaves.positions, count, planes)
         found = net(planes[:count])
-        puct.expand_leaves(trees.roots, trees.nodes, trees.owners, params, tables, leaves, count, *found, params)
+        puct.expand_leaves(
+            trees.roots, trees.nodes, trees.owners, params, tables, leaves, count, *found, params, weights
+        )
 
 
 def odd_net(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
