@@ -32,7 +32,7 @@ from arena.contract.code import digest_of, find_program
 from arena.contract.guard import kill_marked
 from arena.contract.limits import TimeSettings
 from arena.contract.settings import describe
-from arena.go.coords import Move, gtp_from_move, move_from_gtp
+from arena.go.coords import Move, gtp_from_move, move_from_gtp, pass_move
 from arena.system import retry_killed, running_clock
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
@@ -358,6 +358,22 @@ class GtpBot(Bot):
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
         """The candidates that the engine reported with its last decision, which was in this game."""
         return list(self._report[0])
+
+    def dead_stones(self, game: Game) -> list[Move]:
+        """The dead stones of a finished game, by ``final_status_list``. Raises BotFault, also for points that aren't
+        stones; the engine is then started again by the next call."""
+        self.prepare(game, Limits())
+        deadline = running_clock() + self.startup
+        with self._running() as engine:
+            self._catch_up(engine, game, deadline)
+            answer, size = engine.ask("final_status_list dead", deadline), game.rules.size
+            try:
+                dead = [move_from_gtp(point, size) for point in answer.split()]
+            except ValueError:
+                dead = [pass_move(size)]
+            if any(move == pass_move(size) or not game.board.stones.flat[move] for move in dead):
+                raise BotFault(f"{engine.title}: its answer to 'final_status_list dead', {quoted(answer)}, is wrong")
+        return dead
 
     def ask(self, command: str) -> None:
         """Send a command between games. Raises ErrorResponse, BotTimeout or BotFault, and then stops the engine."""

@@ -52,7 +52,7 @@ def read_limits(given: TermsTable) -> Limits:
     return Limits.read(given.limits, "--limits") if given.limits else Limits()
 
 
-def read_terms(given: TermsTable, print_line: Callable[[str], None], handicap: int = 0) -> Terms:
+def read_terms(given: TermsTable, registry: Registry, print_line: Callable[[str], None], handicap: int = 0) -> Terms:
     """The terms of an event, with shipped openings without --book, --plies and handicap. Raises UserError."""
     given = replace(given, komi=0.5) if handicap and given.komi is None else given
     rules, seed, plies = read_rules(given), default(given.seed, 1), default(given.plies, 4)
@@ -64,7 +64,15 @@ def read_terms(given: TermsTable, print_line: Callable[[str], None], handicap: i
         book, summary = read_book(given.book, rules, given.plies, seed)
         print_line(f"{given.book}: {summary}.")
     ends = Adjudication.read(given.adjudicate or "")
-    return Terms(rules, given.openings or 0, plies, seed, ends, book, is_usual, handicap=handicap)
+    referee = _read_referee(registry, given.referee, rules.size) if given.referee else None
+    return Terms(rules, given.openings or 0, plies, seed, ends, book, is_usual, handicap=handicap, referee=referee)
+
+
+def _read_referee(registry: Registry, spec: str, size: int) -> Player:
+    player = registry.resolve(spec).checked(size)
+    if not player.bot_kind.external:
+        raise ConfigError(f"--referee {spec}: only an engine over GTP, such as gnugo, says which stones are dead")
+    return player
 
 
 # --- Before it is played ---
@@ -167,8 +175,8 @@ class EventSetup:
             if self.cluster is not None:
                 from arena.match.cluster import Cluster
 
-                terms, journals = event.terms, journals_of(self.results, event.event)
-                crew = Cluster(self.cluster, self.workers, event.players, terms.rules, terms.adjudication, journals)
+                journals = journals_of(self.results, event.event)
+                crew = Cluster(self.cluster, self.workers, event.players, event.terms, journals)
                 self.crew = stack.enter_context(crew)
             yield stack.enter_context(Store.of(self.results, write=True, print_line=self.console.print_line))
 

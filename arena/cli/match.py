@@ -75,7 +75,7 @@ def match(
     test = None if sprt is None else sequential_test(sprt, default(alpha, 0.05))
     most = default(games, 100 if test is None else SPRT_GAMES)
     setup = events.EventSetup(registry, results, workers, cluster, as_json, bell)
-    agreed = events.read_terms(terms, setup.console.print_line, handicap)
+    agreed = events.read_terms(terms, registry, setup.console.print_line, handicap)
     if test is not None and agreed.limit is not None and most > 2 * agreed.limit:
         most = 2 * agreed.limit
         setup.console.print_line(
@@ -88,6 +88,8 @@ def match(
     one, other = (read(registry, bot, terms) for bot in (first, second))
     played = Match(one, other, agreed, most, test=test, name=name)
     if is_persons:
+        if terms.referee:
+            raise ConfigError("--referee is for games of bots; people mark the dead stones of theirs")
         if as_json:
             raise ConfigError("--json prints games of bots; 'arena games --json' prints those of people")
         people.play_match(played, new, people.PlaySetup(registry, results), is_counted=games is not None)
@@ -191,7 +193,7 @@ def _tournament(
     if given.precision is not None and given.style != "swiss":
         raise ConfigError(f"tournament '{name}': precision needs --style swiss")
     entries = tuple(events.read_player(registry, bot, given) for bot in given.bots)
-    agreed = replace(events.read_terms(given, setup.console.print_line), own_openings=True)
+    agreed = replace(events.read_terms(given, registry, setup.console.print_line), own_openings=True)
     if given.style == "swiss":
         most = 100 * len(entries) if given.precision is None else 5_000
         swiss = Swiss(name, entries, agreed, default(given.games, most), given.precision or 0.0)

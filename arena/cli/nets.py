@@ -64,7 +64,7 @@ def gate(
     name = against or gates.entry_for(registry, folder)
     if ":" in name or "@" in name:
         raise ConfigError(f"--against {name} is not an entry's name; put a bot with settings behind --as")
-    agreed, limits = events.read_terms(terms, setup.console.print_line), events.read_limits(terms)
+    agreed, limits = events.read_terms(terms, registry, setup.console.print_line), events.read_limits(terms)
     test = sequential_test(sprt or (0, 35))
     entry = _player_with_net(registry, name).for_size(agreed.rules.size)
     player = entry if played_as is None else _player_with_net(registry, played_as)

@@ -88,7 +88,7 @@ def tune(
     if not steps:
         raise ConfigError(f"--games {games} is less than a step's --batch {batch}")
     setup = events.EventSetup(registry, results / "tune", workers, cluster)
-    agreed = events.read_terms(terms, setup.console.print_line)
+    agreed = events.read_terms(terms, registry, setup.console.print_line)
     before = events.read_player(registry, bot, terms)
     ranges = [Range.read(text, before) for text in settings]
     names = {one.name for one in ranges}
@@ -105,7 +105,7 @@ def tune(
         if ours.identity == theirs.identity:  # whole numbers that are the same
             points.append("–")
             return 0.0
-        own = events.read_terms(replace(terms, seed=1000 * seed + step), lambda line: None)
+        own = events.read_terms(replace(terms, seed=1000 * seed + step), registry, lambda line: None)
         match = Match(ours, theirs, own, batch)
         standings = match.standings()
         with setup.opened(match) as store:

@@ -115,6 +115,10 @@ class Bot(ABC):
         """The net's evaluation of positions of one size under one of the 8 symmetries; empty without a policy head."""
         return []
 
+    def dead_stones(self, game: Game) -> Sequence[Move]:
+        """The dead stones of a finished game, as a referee; most bots judge none. Raises BotFault."""
+        return ()
+
     def overrides(self, method: str) -> bool:
         """Whether the bot has a method of this name of its own."""
         return getattr(type(self), method) is not getattr(Bot, method)

@@ -14,7 +14,7 @@ from arena.contract.finding import Finding, StepStatus
 from arena.go.game import Ending, Rules
 from arena.go.record import GameRecord
 from arena.match.crew import Crew
-from arena.match.schedule import Pairing
+from arena.match.schedule import Pairing, Terms
 from arena.players.player import Player
 
 MOVES = 12  # moves of the game
@@ -31,7 +31,7 @@ def probe(player: Player, rules: Rules) -> Iterator[Finding]:
         limits, clock = player.limits, player.limits.start_clock()
         longest = LONGEST_MOVE + 2 * (limits.seconds or (clock.share(rules.size, 0) if clock else 0.0))
         patient = replace(player, limits=replace(limits, deadline=limits.deadline or longest))
-        with Crew({player.name: patient}, replace(rules, move_limit=MOVES), OFF, workers=1) as crew:
+        with Crew({player.name: patient}, Terms(replace(rules, move_limit=MOVES), adjudication=OFF), workers=1) as crew:
             crew.add([Pairing("check/00001", 0, player.name, player.name, (), seed=1)])
             is_running = False
             while not records:

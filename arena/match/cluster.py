@@ -22,14 +22,13 @@ from types import ModuleType
 from typing import Any, Self
 
 from arena import ConfigError, UserError, __version__, files
-from arena.contract.adjudication import Adjudication
 from arena.contract.code import SENT, code_of
 from arena.files import reason, scratch
 from arena.go.game import Rules
 from arena.go.record import GameRecord
 from arena.match.crew import Crew, Update, bots_and_boards, delay_signals
 from arena.match.journal import Assignment, Journals, continued
-from arena.match.schedule import Pairing
+from arena.match.schedule import Pairing, Terms
 from arena.match.worker import CARDS, BoardSnapshot
 from arena.players.player import Player
 
@@ -74,14 +73,12 @@ class NodeActor:
                 raise UserError(f"{player.name} isn't the same there (code {code}, not {player.code})")
         yield None  # a stream without results has no end
 
-    def play(
-        self, players: Mapping[str, Player], rules: Rules, adjudication: Adjudication, workers: int
-    ) -> Iterator[Update]:
+    def play(self, players: Mapping[str, Player], terms: Terms, workers: int) -> Iterator[Update]:
         """Play the games that arrive until the node is closed. Raises UserError when a bot can't be built."""
         players = {name: player.unpack(SENT) for name, player in players.items()}
         cards = os.environ.get(CARDS, "").split(",") if any(player.gpus for player in players.values()) else []
         reported = monotonic()
-        with Crew(players, rules, adjudication, workers, cards) as crew:
+        with Crew(players, terms, workers, cards) as crew:
             while not self._is_closed:
                 while self._inbox:
                     crew.resume([self._inbox.popleft()])
@@ -281,15 +278,14 @@ class Cluster(NodePool):
         address: str,
         workers: int,
         players: Mapping[str, Player],
-        rules: Rules,
-        adjudication: Adjudication,
+        terms: Terms,
         journals: Path | None = None,
     ):
         bots, self._boards = bots_and_boards(players)
-        super().__init__(address, workers, bots, rules)
-        self._adjudication = adjudication
+        super().__init__(address, workers, bots, terms.rules)
+        self._terms = terms
         self._is_paused = self._is_finishing = False
-        self._journals = Journals(journals or scratch() / "journals", bots, rules)
+        self._journals = Journals(journals or scratch() / "journals", bots, terms.rules)
         self._kept = -math.inf  # when the games under way were written down
 
     def add(self, pairings: Iterable[Pairing], had_begun: Callable[[Pairing], bool] = lambda _: False) -> None:
@@ -369,7 +365,7 @@ class Cluster(NodePool):
             if node.is_ready and node not in playing and left > 0 and self.queue:
                 node.slots = min(node.slots, left)
                 left -= node.slots
-                self.start("play", node, self._players, self._rules, self._adjudication, node.slots)
+                self.start("play", node, self._players, self._terms, node.slots)
                 playing.add(node)
         left = len(self.queue) + sum(len(node.items) for node in playing)
         share = min(self._boards, -(-left // max(1, sum(node.slots for node in playing))))

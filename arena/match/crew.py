@@ -18,15 +18,13 @@ from time import monotonic
 from typing import Any, Self
 
 from arena import UserError
-from arena.contract.adjudication import Adjudication
 from arena.contract.guard import kill_marked
 from arena.files import scratch
-from arena.go.game import Rules
 from arena.go.record import GameRecord, Played
 from arena.match.bot_process import exit_words
 from arena.match.journal import Assignment, Journals, continued
 from arena.match.process import is_stopped, start_method, starting_processes
-from arena.match.schedule import Pairing
+from arena.match.schedule import Pairing, Terms
 from arena.match.worker import READY, BoardSnapshot, Message, SharedState, WorkerSpec, work
 from arena.players.player import Player
 from arena.system import allow_open_files
@@ -130,8 +128,7 @@ class Crew:
     def __init__(
         self,
         players: Mapping[str, Player],
-        rules: Rules,
-        adjudication: Adjudication,
+        terms: Terms,
         workers: int,
         cards: Sequence[str] = (),
         journals: Path | None = None,
@@ -140,7 +137,7 @@ class Crew:
         way are kept in the folder ``journals`` for a later crew, by default in a temporary one."""
         bots, boards = bots_and_boards(players)
         isolated = frozenset(name for name, player in bots.items() if not player.ships)
-        self._spec = WorkerSpec(bots, rules, adjudication, boards, isolated=isolated)
+        self._spec = WorkerSpec(bots, terms.rules, terms.adjudication, boards, terms.referee, isolated=isolated)
         self._journal_folder = journals
         self.most, self._cards = workers, cards
         self._queue: deque[Assignment] = deque()

@@ -25,7 +25,8 @@ KINDS: dict[str, type[Any]] = {"match": Match, "tournament": Tournament, "swiss"
 
 def event_to_json(event: Event) -> str:
     """The event with its players' settings, as far as those are stored, as one line of JSON."""
-    kind = next(name for name, made in KINDS.items() if isinstance(event, made))
+    kind, referee = next(name for name, made in KINDS.items() if isinstance(event, made)), event.terms.referee
+    event = replace(event, terms=replace(event.terms, referee=referee and referee.stored))
     if isinstance(event, Match):
         event = replace(event, first=event.first.stored, second=event.second.stored)
     else:
@@ -40,6 +41,8 @@ def event_from_json(text: str) -> Event:
         data = stored["event"]
         for player in [data["first"], data["second"]] if "first" in data else data["entries"]:
             player["factory"] = ""
+        if referee := data["terms"].get("referee"):
+            referee["factory"] = ""
         event: Event = msgspec.convert(data, KINDS[stored["kind"]])
         return event
     except (msgspec.MsgspecError, ValueError, TypeError, LookupError, AttributeError, ConfigError) as error:

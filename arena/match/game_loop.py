@@ -12,7 +12,7 @@ from time import perf_counter
 
 import numpy as np
 
-from arena import BotKilled, BotTimeout, IllegalMove
+from arena import BotKilled, BotTimeout, IllegalMove, plural
 from arena.contract.adjudication import OFF, Adjudication
 from arena.contract.bot import Bot, Decision, Limits, describe_error
 from arena.contract.limits import Clock
@@ -135,7 +135,8 @@ class GameLoop:
     one game is to blame. A bot that a signal ends is asked again, up to ``DEATHS`` times, and its time is charged.
 
     ``on_call`` is called before each call of a bot, with the player, the games and the seconds allowed, so that a
-    watchdog knows who hangs; ``on_move`` after each move and resignation.
+    watchdog knows who hangs; ``on_move`` after each move and resignation. ``referee`` returns the dead stones of a game
+    that two passes ended.
     """
 
     def __init__(
@@ -147,11 +148,12 @@ class GameLoop:
         on_call: Callable[[str, Sequence[LiveGame], float], None] = lambda *_: None,
         on_move: Callable[[LiveGame], None] = lambda live: None,
         now: Callable[[], float] = perf_counter,
+        referee: Callable[[Game], Sequence[Move]] | None = None,
     ):
         self.live_games: list[LiveGame] = []
         self._players = {name: _Player(bot, limits[name]) for name, bot in players.items()}
         self._rules, self._adjudication = rules, adjudication
-        self._on_call, self._on_move, self._now = on_call, on_move, now
+        self._on_call, self._on_move, self._now, self._referee = on_call, on_move, now, referee
 
     def start_game(
         self,
@@ -291,6 +293,10 @@ class GameLoop:
             live.ownership = np.rint(100 * np.clip(black, -1, 1)).astype(np.int8).tobytes()
         if report[0] is not None and live.adjudged is None and game.outcome is None:
             self._adjudicate(live)
+        if self._referee is not None and game.outcome is not None and game.outcome.ending is Ending.SCORE:
+            dead = self._referee(game)
+            game.outcome = Outcome.scored(game.margin(dead))
+            live.reason = f"{plural(len(dead), 'stone')} dead by the referee" if dead else ""
         self._on_move(live)
 
     def _adjudicate(self, live: LiveGame) -> None:

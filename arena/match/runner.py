@@ -84,7 +84,7 @@ def play_event(
     folder = store.journals(event.event)
     own: Any = nullcontext(workers)
     if isinstance(workers, int):
-        own = Crew(players, terms.rules, terms.adjudication, workers, journals=folder)
+        own = Crew(players, terms, workers, journals=folder)
     with own as crew:
         yield from run.play(crew)
     if not (control and control.finishing) or run.is_decided:  # nothing is under way any more

@@ -48,6 +48,7 @@ class Terms:
     the ``book``. A book that is used up is used again, or with ``then_drawn`` openings of ``plies`` moves are drawn.
     With ``own_openings`` (new tournaments), each two players take them in their own order. With a ``handicap``, the
     second player of a match has Black and that many stones in all games, and each game has a drawn opening of its own.
+    A ``referee``, an engine, says after two passes which stones are dead; without one all count as alive.
     Raises ConfigError for values that can't be played.
     """
 
@@ -60,6 +61,7 @@ class Terms:
     then_drawn: bool = False
     own_openings: bool = False
     handicap: int = 0
+    referee: Player | None = None
 
     def __post_init__(self) -> None:
         if self.stones and (self.openings or self.book):
@@ -78,7 +80,9 @@ class Terms:
             openings["book"] = hashlib.sha256(json.dumps(self.book).encode()).hexdigest()[:12]
         openings |= {"handicap": self.handicap} if self.handicap else {}
         rules, adjudication = asdict(self.rules), asdict(self.adjudication)
-        return {"rules": rules, "openings": self.openings, **openings, "seed": self.seed, "adjudication": adjudication}
+        referee = {} if self.referee is None else {"referee": f"{self.referee.name} ({self.referee.identity})"}
+        own = {"seed": self.seed, "adjudication": adjudication, **referee}
+        return {"rules": rules, "openings": self.openings, **openings, **own}
 
     @property
     def stones(self) -> Opening:
@@ -186,7 +190,7 @@ class Match:
         Its seed, openings and test don't count, so a net can't be tried again until it is lucky."""
         players, terms = {"players": [self.first.identity, self.second.identity]}, self.terms.settings
         if self.gate is not None:
-            kept = {key: terms[key] for key in ("rules", "adjudication")}
+            kept: dict[str, object] = {key: terms[key] for key in ("rules", "adjudication", "referee") if key in terms}
             return {**players, **kept, "gate": {"entry": self.gate.entry}}
         name = {"name": self.name} if self.name else {}
         return {**players, "names": [self.first.name, self.second.name], **terms, **name}

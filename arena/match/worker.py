@@ -18,9 +18,10 @@ from threading import Thread
 from time import monotonic
 from typing import Any, NamedTuple
 
-from arena import UserError
+from arena import BotFault, ConfigError, UserError
 from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Bot, Limits, describe_error
+from arena.go.coords import Move
 from arena.go.game import Ending, Game, Rules
 from arena.go.jit import while_compiling
 from arena.go.record import UNKNOWN
@@ -63,6 +64,7 @@ class WorkerSpec:
     rules: Rules
     adjudication: Adjudication
     boards: int
+    referee: Player | None = None
     card: str = ""
     isolated: frozenset[str] = frozenset()
     has_started: bool = False
@@ -145,7 +147,9 @@ def work(connection: Connection, shared: Any, spec: WorkerSpec, journal: Path, s
     state = SharedState(shared)
     running_clock.start(state.skip)
     bots: dict[str, Bot] = {}
+    referee: Referee | None = None
     try:
+        referee = None if spec.referee is None else Referee(spec.referee)
         for place in range(number, number + len(spec.players)):
             place %= len(spec.players)
             name, player = [*spec.players.items()][place]
@@ -159,7 +163,7 @@ def work(connection: Connection, shared: Any, spec: WorkerSpec, journal: Path, s
                 bots[name] = _build(spec, player, state)
         state.end_call()
         connection.send(READY)
-        _play(connection, state, bots, spec, Journal(journal))
+        _play(connection, state, bots, spec, Journal(journal), referee)
     except UserError as error:
         if not is_ended:  # else loading a bot failed by that
             connection.send(error)
@@ -168,6 +172,29 @@ def work(connection: Connection, shared: Any, spec: WorkerSpec, journal: Path, s
     finally:
         for bot in bots.values():
             bot.close()
+        if referee is not None:
+            referee.close()
+
+
+class Referee:
+    """An engine that says which stones are dead. It isn't a player: a fault of its ends the event, whose games so far
+    are kept, and no bot forfeits."""
+
+    def __init__(self, player: Player):
+        """Raises UserError where the engine can't be started."""
+        self._name, self._bot = player.name, player.build()
+        self.close = self._bot.close
+
+    def __call__(self, game: Game) -> Sequence[Move]:
+        """The dead stones of a finished game. Raises ConfigError where the engine fails twice."""
+        for is_last in (False, True):
+            try:
+                return self._bot.dead_stones(game)
+            except BotFault as fault:
+                if is_last:
+                    words = "the games so far are stored; repair the engine, and the same command plays the rest"
+                    raise ConfigError(f"the referee {self._name} failed: {fault}; {words}") from fault
+        raise AssertionError("unreachable")
 
 
 def _build(spec: WorkerSpec, player: Player, state: SharedState) -> Bot:
@@ -197,7 +224,12 @@ def warm_up(bot: Bot, rules: Rules) -> None:
 
 
 def _play(
-    connection: Connection, state: SharedState, bots: Mapping[str, Bot], spec: WorkerSpec, journal: Journal
+    connection: Connection,
+    state: SharedState,
+    bots: Mapping[str, Bot],
+    spec: WorkerSpec,
+    journal: Journal,
+    referee: Referee | None,
 ) -> None:
     """Play the games that arrive until the parent sends None or ends."""
     indexes = {name: index for index, name in enumerate(spec.players)}
@@ -223,8 +255,12 @@ def _play(
         else:
             journal.write_move(slots[pairing.id], number, moves[-1], live.facts[-1])
 
+    def judge(game: Game) -> Sequence[Move]:
+        state.end_call()  # that of the bot is over
+        return referee(game) if referee else ()
+
     limits = {name: player.limits for name, player in spec.players.items()}
-    loop = GameLoop(bots, spec.rules, limits, spec.adjudication, note_call, note_move, running_clock)
+    loop = GameLoop(bots, spec.rules, limits, spec.adjudication, note_call, note_move, running_clock, referee and judge)
     inbox: SimpleQueue[Message] = SimpleQueue()
     Thread(target=_listen, args=(connection, inbox), daemon=True).start()
     waiting: deque[Assignment] = deque()

@@ -95,6 +95,7 @@ def terms(report: EventReport) -> list[tuple[str, str]]:
         ("Openings", openings),
         ("Limits", "; ".join(limits) or "none"),
         ("Early end", ends),
+        *([("Referee", f"{settings['referee']} says which stones are dead")] if "referee" in settings else []),
     ]
     if report.games:
         lines.append(("Games", ", ".join(filter(None, (played, " to ".join(dict.fromkeys(report.dates or ())))))))

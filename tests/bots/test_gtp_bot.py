@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.commandline import arena, refused
 from helpers.processes import SCRIPTED, end, pids, runs, watchers
 
 from arena import BotFault, BotKilled, BotTimeout, ConfigError
@@ -21,7 +22,7 @@ from arena.contract.code import find_program
 from arena.contract.limits import Clock
 from arena.go.coords import BLACK, WHITE, gtp_from_move, move_from_gtp
 from arena.go.game import Ending, Game, Rules
-from arena.go.record import GameRecord
+from arena.go.record import UNKNOWN, GameRecord
 from arena.match.game_loop import DEATHS, GameLoop
 from arena.match.schedule import Pairing
 from arena.players.registry import Registry
@@ -373,3 +374,50 @@ def test_gnu_go_plays_a_whole_game_on_a_clock() -> None:
         records = [record for _ in range(150) for record in loop.play_round()]
     assert (records[0].outcome.ending, records[0].outcome.winner) == (Ending.SCORE, BLACK)
     assert 0 < records[0].black_seconds
+
+
+# --- As a referee ---
+
+PASSED_EARLY = "D4 F4 D5 F5 D3 F3 D2 F2 D1 F1 D6 F6 D7 F7 D8 F8 D9 F9 H5 pass pass"
+"""Black stones fill a column, White stones another one; Black's H5 is dead on White's side, and nobody took it."""
+
+
+@pytest.mark.skipif(GNUGO is None, reason="GNU Go isn't installed")
+def test_gnu_go_says_which_stones_are_dead() -> None:
+    with closing(GtpBot(Config("gnugo --mode gtp --level 1 --chinese-rules"))) as referee:
+        assert referee.dead_stones(game_of(PASSED_EARLY)) == [move_from_gtp("H5", 9)]
+        assert referee.dead_stones(game_of("E5 pass pass")) == []
+
+
+def test_what_is_no_stone_is_no_answer_of_a_referee(scripted: Opener) -> None:
+    referee = scripted("judge")
+    assert referee.dead_stones(game_of("A1 C3 pass pass")) == [move_from_gtp("A1", 9)]
+    with pytest.raises(BotFault, match="'final_status_list dead', 'A1', is wrong"):
+        referee.dead_stones(game_of("C3 pass pass"))
+    with pytest.raises(BotFault, match="refuses 'final_status_list dead'"):
+        scripted("good").dead_stones(game_of("C3 pass pass"))
+
+
+@pytest.mark.parametrize(("moves", "ending"), [("C3 pass pass", Ending.SCORE), ("C3 pass", Ending.RESIGN)])
+def test_a_referee_judges_games_that_two_passes_end(moves: str, ending: Ending) -> None:
+    """Also one that goes on from its journal."""
+    move, resign = move_from_gtp("C3", 9), -1
+    played = [(move_from_gtp(text, 9), UNKNOWN) for text in moves.split()]
+    played += [(resign, UNKNOWN)] if ending is Ending.RESIGN else []
+    asked = list[Game]()
+    players = {name: Registry().resolve(name).build() for name in ("random", "fast-random")}
+    loop = GameLoop(
+        players, Rules.preset("cgos"), dict.fromkeys(players, LIMITS), referee=lambda game: asked.append(game) or [move]
+    )
+    loop.start_game(Pairing("event/1", 1, *players, (), seed=1), [(move, [None] * 4) for move, _ in played])
+    (record,) = loop.play_round()
+    assert record.outcome.ending is ending and len(asked) == (ending is Ending.SCORE)
+    assert (record.outcome.margin, record.reason) == ((-7.0, "1 stone dead by the referee") if asked else (None, ""))
+
+
+def test_an_event_whose_referee_fails_stops_and_blames_no_bot(tmp_path: Path) -> None:
+    words = ["match", "random", "fast-random", "-n", "4", "--size", "5", "--plies", "0"]
+    done = arena(*words, "--referee", f"gtp:command={scripted_in('good')}", folder=tmp_path)
+    refused(done, "the referee gtp:command=", "failed", "final_status_list", "the same command plays the rest")
+    assert "forfeit" not in done.stdout
+    refused(arena(*words, "--referee", "mcts", folder=tmp_path), "--referee mcts", "gnugo")

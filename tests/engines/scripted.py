@@ -13,7 +13,7 @@ import time
 WELL_BEHAVED = (
     *("good", "bare", "small", "strict", "timeless", "komi"),
     *("loud", "daemons"),
-    *("kata", "garbled"),
+    *("kata", "garbled", "judge"),
 )
 REPORTS = {  # what it says with a move; the last line counts
     "kata": "info move A9 visits 1 winrate 0.1 prior 0.1 order 0 pv A9\n"
@@ -144,6 +144,8 @@ def main(mode: str, delay: str = "0") -> None:
                 taken.add(point)
                 report = REPORTS[mode].format(point, " ".join(["0.5"] * (size * size - 1) + ["-1e-05"]))
                 reply(f"\n{report}\nplay {point}")
+            case ["final_status_list", "dead"] if mode == "judge":
+                reply("A1")
             case ["protocol_version"]:
                 reply("2")
             case ["list_commands"] if mode != "bare":

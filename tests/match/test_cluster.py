@@ -68,7 +68,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 def cluster_for(address: str, event: Match) -> Cluster:
-    return Cluster(address, 0, event.players, event.terms.rules, event.terms.adjudication)
+    return Cluster(address, 0, event.players, event.terms)
 
 
 def played(

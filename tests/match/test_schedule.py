@@ -26,6 +26,7 @@ from arena.match.openings import BOOKS, Opening, draw_openings, read_book, shipp
 from arena.match.schedule import Gate, Match, Style, Terms, Tournament
 from arena.match.swiss import Swiss
 from arena.players.config import TermsTable
+from arena.players.registry import Registry
 from arena.ratings import Sprt
 from benchmarks.openings import main
 
@@ -193,9 +194,9 @@ def test_a_books_openings_are_used_in_turn_or_then_drawn_and_those_that_ship_unl
     more = match(book=book, then_drawn=True, games=10)
     assert [pairing.opening for pairing in more.pairings()[::2]] == [*book, *draw_openings(NINE, 2, 4, 1)]
     assert more.key != match(book=book).key and match(then_drawn=True).key == match().key
-    usual = read_terms(TermsTable(), print)
+    usual = read_terms(TermsTable(), Registry(), print)
     assert usual.then_drawn and usual.book == shipped_book(NINE, 1)
-    assert not read_terms(TermsTable(komi=0.5), print).book
+    assert not read_terms(TermsTable(komi=0.5), Registry(), print).book
 
 
 @pytest.mark.parametrize(("size", "least"), [(9, 500), (13, 200)])
@@ -254,3 +255,13 @@ def test_an_event_comes_back_from_its_text(event: Event) -> None:
 def test_any_other_text_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^[^\n]*plan of an event can't be read[^\n]*$"):
         event_from_json(text)
+
+
+def test_a_referee_makes_another_match_and_is_stored_without_its_command_line() -> None:
+    engine = Registry().resolve("gtp:command=engine --key secret")
+    one = match()
+    two = replace(one, terms=replace(one.terms, referee=engine))
+    assert one.key != two.key and "referee" not in one.settings and "secret" not in event_to_json(two)
+    stored = event_from_json(event_to_json(two))
+    assert stored.terms.referee is not None and stored.terms.referee.identity == engine.identity
+    assert continue_event(stored, two) == two and stored.settings == two.settings
