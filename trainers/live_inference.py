@@ -54,7 +54,14 @@ class LiveEvaluator:
         self.encoder, self.device, self.is_int8 = encoder, device, False
         self._bf16 = bf16
         self._model: Model | None = None
-        self._gpu = threading.Lock()
+        self._gpu, self._counting = threading.Lock(), threading.Lock()
+        self._positions = self._calls = 0
+
+    def counts(self) -> tuple[int, int]:
+        """Positions evaluated since the last call of this method, and the number of their batches."""
+        with self._counting:
+            counted, self._positions, self._calls = (self._positions, self._calls), 0, 0
+        return counted
 
     def take(self, network: Net, planes: np.ndarray) -> None:
         """Take over the current weights of the net, in evaluation mode. ``planes`` (B, P, n, n) are positions of the
@@ -78,6 +85,8 @@ class LiveEvaluator:
     def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See ``selfplay.SelfPlayNet``."""
         assert self._model is not None  # ``take`` comes first
+        with self._counting:
+            self._positions, self._calls = self._positions + len(planes), self._calls + 1
         with nullcontext() if self.device.type == "cpu" else self._gpu:
             return evaluate_with(self._model, planes)
 

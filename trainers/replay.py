@@ -20,8 +20,10 @@ from arena import ConfigError, RecordError
 from arena.contract.settings import read_object
 from arena.files import reason, replacing, write
 from arena.go.coords import symmetry_table
+from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.planes import NO_MOVE, Encoder, final_owners
 from arena.go.ranks import UNRANKED
+from arena.go.record import GameRecord
 from trainers.first_net import build
 from trainers.games import (
     BLACK_WON,
@@ -269,6 +271,18 @@ class Replay:
         if self._joined is None:
             self._joined = SearchedGames.joined([searched for *_, searched in self._parts])
         return self._joined
+
+    def records(self, name: str) -> Iterator[GameRecord]:
+        """The games of the window, with ids of the run ``name``."""
+        games = self.searched.games
+        for game, number in enumerate(self.numbers.tolist()):
+            moves = games.moves[games.starts[game] : games.starts[game + 1]].tolist()
+            played = Game(Rules.preset("cgos", self.size, games.komis[game], move_limit=len(moves) + 1))
+            for move in moves:
+                played.play(move)
+            if played.outcome is None:  # the move limit ended it
+                played.end(Outcome.scored(played.margin(), Ending.MOVE_LIMIT))
+            yield GameRecord.from_game(played, id=f"{name}/{number:07}", event=name, black=name, white=name)
 
     @property
     def numbers(self) -> np.ndarray:

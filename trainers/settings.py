@@ -20,7 +20,7 @@ ENDS = ("max_rows", "max_minutes", "max_iterations", "max_games")  # settings th
 
 ADJUSTABLE = frozenset(
     "max_rows max_minutes max_iterations max_games data save_minutes snapshot_minutes validate_every eval_opponents "
-    "eval_games parallel_games threads num_workers device compile".split()
+    "eval_games parallel_games threads num_workers device compile learning_rate".split()
 )
 """Settings that a resumed run may change; all others affect what a step learns."""
 

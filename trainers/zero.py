@@ -35,9 +35,10 @@ from trainers.cluster import SelfPlayNodes, Stage
 from trainers.first_net import build, encoder_of, inherited_rules, start_of
 from trainers.live_inference import LiveEvaluator
 from trainers.losses import search_loss
+from trainers.metrics import of_rows
 from trainers.processes import join_processes
 from trainers.ratings import STEP, Rating, RatingMatch, SelfPlayProgress, read_ratings, write_rating
-from trainers.replay import Replay, encode_searches, make_chunk, searched_games
+from trainers.replay import Replay, encode_searches, in_order, make_chunk, searched_games
 from trainers.selfplay import NewGame, Parallelism, PlayedGame, Players, SearchGames, SelfPlayNet
 from trainers.settings import ClusterOptions
 from trainers.settings import Zero as Config
@@ -50,6 +51,7 @@ RANGE = 8  # games a slot that a core of a cluster gets at a time
 REMEMBERED = 128  # latest games of a thread that another game may fork from
 NICE_INCREMENT = 6  # of the threads that play: the learner comes first
 ROUND_BATCHES, SCALED = 8, 64  # batches of new rows between two learning phases, and positions that scale int8
+MEASURED = 256  # searches of a round's games on which the net is measured before it learns from them
 PLIES, EVAL_VISITS = 4, 100  # random moves at the start of the games against other bots, and visits a move there
 
 POLICY_INIT_PROB, POLICY_INIT_MOVES = 0.5, 3  # share of games whose first moves are drawn from the policy; most moves
@@ -238,14 +240,17 @@ def train(
                 matches = beside.submit(rate, player := player_of(snapshot), run.step_count, before)
                 before = run.step_count, player
 
-        latest, slots = refresh(), config.parallel_games
+        latest, slots, taken = refresh(), config.parallel_games, time.monotonic()
         numbers = range(run.games, config.max_games or run.games + MANY)
         if nodes is None:
             warm_up(latest, encoder, device, config)
             parallels, left = Parallelism.of(device.type != "cpu", slots, config.num_workers), iter(numbers)
             engines = [partial(play, latest.games(net, one), lambda: latest, left) for one in parallels]
+            fullest = parallels[0].slots / parallels[0].groups
+            net.counts()
         else:
             work = partial(play_there, slots, encoder.name)
+            fullest = slots  # what nodes evaluate isn't counted
             engines = [partial(nodes.play, work, deque(numbers), RANGE * slots, lambda: latest)]
 
         with Players(engines, NICE_INCREMENT) as players:
@@ -253,14 +258,17 @@ def train(
                 # Take the games of a round
                 began = time.monotonic()
                 played = players.take(ROUND_BATCHES * config.batch_size, goes_on)
+                unseen = searched_games(config.size, make_chunk(played, config.size))
                 replay.add(played)
                 run.games = replay.games
                 if run.stop_asked or not played:
                     break
 
-                # Learn from the latest games, and give the new weights to the players
+                # Measure the net on the new games, learn from the latest games, give the new weights to the players
+                measured = of_rows(run.averaged, in_order(unseen, encoder, MEASURED), "validation")
                 learned_per_second = learn(run, config, replay, encoder)
-                latest = refresh()
+                latest, age, taken = refresh(), time.monotonic() - taken, time.monotonic()
+                evaluated, batches = net.counts()
 
                 # Log, save and measure
                 figures = {
@@ -274,6 +282,10 @@ def train(
                     "komi": latest.komi,
                     "int8": float(net.is_int8),
                     "learned_per_second": learned_per_second,
+                    "weights_seconds": age,
+                    "evaluations_per_second": evaluated / age,
+                    "batch_fill": evaluated / max(1, batches) / fullest,
+                    **measured,
                     **run.figures(),
                 }
                 run.log(**figures)

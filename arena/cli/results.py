@@ -213,6 +213,7 @@ def games(
     ] = None,
     sgf: Annotated[Path | None, Option(metavar="FOLDER", help="Write an SGF file of each game instead.")] = None,
     csv: Annotated[Path | None, Option(metavar="FILE", help="Write a table of the games instead.")] = None,
+    training: Annotated[str | None, Option(metavar="NAME", help="Games of this run of train zero, with --sgf.")] = None,
     as_json: Json = False,
     results: Results = RESULTS,
 ) -> None:
@@ -224,6 +225,7 @@ def games(
       arena games
       arena games --event league --ending forfeit
       arena games --player alphago --sgf games
+      arena games --training mine --sgf games
     """
     from rich.progress import track
 
@@ -235,6 +237,11 @@ def games(
     if bool(sgf) + bool(csv) + as_json > 1:
         raise UserError("--sgf, --csv and --json can't be combined; choose one")
     options.check_outputs(sgf, csv)
+    if training is not None:
+        if sgf is None or event or player or ending or limit:
+            raise UserError("--training NAME takes --sgf FOLDER, and nothing else but --results")
+        print(f"{plural(_write_training_games(results, training, sgf), 'game')} written to {sgf}.")
+        return
     with Store.of(results) as store:
         if event is not None and not store.count(event=event):  # the games of people have no event
             event = store.event(event).id
@@ -256,6 +263,23 @@ def games(
             Console().print(games_table(list(found), total))
     if place := sgf or csv:
         print(f"{plural(written, 'game')} written to {place}.")
+
+
+def _write_training_games(results: Path, name: str, folder: Path) -> int:
+    """Write the latest games of a run of ``train zero``; their number. Raises UserError where it has none."""
+    from rich.progress import track
+
+    from arena.results.export import write_sgf_files
+    from trainers.replay import Replay
+    from trainers.settings import SETTINGS_FILE, read_file
+
+    run = results / "training" / name
+    if not (run / "games").is_dir():
+        raise UserError(f"--training {name}: {run} has no games; only runs of 'arena train zero' keep them there")
+    replay = Replay(run / "games", read_file(run / SETTINGS_FILE)["size"])
+    games = track(replay.records(name), "Writing", len(replay.numbers), transient=True, disable=not sys.stdout.isatty())
+    write_sgf_files(games, folder)
+    return len(replay.numbers)
 
 
 def _named(store: Store, player: str | None) -> list[str]:

@@ -14,12 +14,14 @@ from random import Random
 import numpy as np
 import pytest
 import torch
+from helpers.commandline import arena, refused
 from helpers.selfplay import replayed
 
 from arena import ConfigError
 from arena.contract.bot import Limits
 from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
+from arena.go.sgf import read_sgf
 from arena.players.registry import Registry
 from arena.report.progress import ROUND, draw_ratings, self_play_words, strengths
 from bots.nets.catalogue import named_network
@@ -177,12 +179,30 @@ def test_a_run_ends_and_goes_on_and_its_net_plays(tmp_path: Path) -> None:
     manifest = Checkpoint.open(zero.train(config_of(), tmp_path, registry, rounds.append)).manifest
     assert manifest.trainer == "zero" and manifest.metrics["games"] == 24 and manifest.rows > 0
     assert "learns" in self_play_words(ROUND)(rounds[-1]) and "share_against_random" in manifest.metrics
-    steps = rounds[-1].step
+    steps, figures = rounds[-1].step, rounds[-1].figures
+    fills, rates = ([each.figures[name] for each in rounds] for name in ("batch_fill", "evaluations_per_second"))
+    assert 0 < max(fills) <= 1 and max(rates) > 0 < figures["weights_seconds"]  # the last round may only wait
+    assert 0 < figures["validation_policy_floor"] < figures["validation_policy_loss"]  # on games not learned from yet
     rounds.clear()
-    zero.train(config_of(max_games=34, eval_opponents=()), tmp_path, registry, rounds.append)
+    zero.train(config_of(max_games=34, eval_opponents=(), learning_rate=0.001), tmp_path, registry, rounds.append)
+    assert rounds[-1].figures["loss"] > 0  # a run may go on at another learning rate
     assert rounds[0].figures["games"] > 24 and rounds[0].step >= steps
     bot = registry.resolve("alphago:checkpoint=z,search=gumbel,visits=4").build()
     assert bot.choose(Game(Rules.preset("cgos", SIZE), seed=1), Limits()).visits
+
+
+def test_games_of_a_run_are_written_as_sgf_files(tmp_path: Path) -> None:
+    zero.train(config_of(eval_opponents=()), tmp_path / "results", Registry())
+    replay = Replay(tmp_path / "results" / "training" / "z" / "games", SIZE)
+    done = arena("games", "--training", "z", "--sgf", "written", folder=tmp_path)
+    assert f"{len(replay.numbers)} games written to written." in done.stdout, done.stderr
+    read = [read_sgf(path.read_bytes()) for path in sorted(tmp_path.rglob("*.sgf"))]
+    margins = {}
+    for chunk in replay.folder.glob("*.npz"):
+        with np.load(chunk) as arrays:
+            margins |= dict(zip(arrays["numbers"].tolist(), arrays["margins"].tolist(), strict=True))
+    assert [record.outcome.margin for record in read] == [margins[number] for number in sorted(margins)]
+    refused(arena("games", "--training", "none", "--sgf", "written", folder=tmp_path), "none has no games")
 
 
 def test_a_run_that_learned_nothing_fails_and_keeps_its_games(tmp_path: Path) -> None:
