@@ -228,7 +228,7 @@ def opponents_table(entries: Iterable[Player], ratings: Mapping[str, EloEstimate
 
 
 def _about(entry: Player) -> str:
-    """One line: what a kind is; of another entry its kind, and what is set otherwise than it is by default."""
+    """One line: what a kind is, or the kind and what is set otherwise than it is by default."""
     usual = {field.name: field.default for field in entry.bot_kind.settings}
     changed = [
         f"{key}={_plain(value, key)}"
@@ -236,9 +236,9 @@ def _about(entry: Player) -> str:
         if key not in ("checkpoint", "precision") and value != usual.get(key)
     ]
     settings = ", ".join([*changed, *([f"@{entry.limits}"] if str(entry.limits) else [])])
-    if entry.name == entry.kind:
+    if entry.name == entry.kind or not settings:
         return "; ".join(filter(None, (entry.bot_kind.summary, settings)))
-    return f"{entry.kind}: {settings}" if settings else entry.kind
+    return f"{entry.kind}: {settings}"
 
 
 def settings_table(entry: Player) -> Table:

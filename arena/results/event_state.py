@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from time import monotonic
 
 from arena.go.coords import Colour
-from arena.go.record import GameRecord
+from arena.go.record import GameRecord, Played
 from arena.match.event import Event
 from arena.match.runner import Update
 from arena.match.swiss import Swiss, measured_gaps
@@ -21,6 +21,7 @@ CURVE_POINTS = 20  # the curve gets a point when the number of games has grown b
 RECENT = 50  # games that are listed
 SHOWN_SECONDS = 2.0  # for which the watched board shows a game that is over
 RATING_SECONDS = 1.0  # between two ratings of everybody, at least
+RESUME_SECONDS = 1.0  # for which an earlier run's games are rated step by step
 RATING_SHARE = 0.05  # of the time that ratings may take while the event runs
 
 
@@ -65,16 +66,18 @@ class EventState:
         self.gap: tuple[str, str, float] | None = None
         """Of a Swiss tournament, the neighbours with the widest interval, and its half width in Elo."""
         self._rated = 0, -RATING_SECONDS  # games, and when
+        self._resume_seconds = RESUME_SECONDS
         self._spent, self._since = 0.0, clock()  # before the last pause, and since its end
         self._playing_since: float | None = None  # elapsed seconds
 
     def add(self, update: Update) -> None:
         self.waiting = update.waiting
         self.stored += len(update.records)
-        self.standings.add(update.records)
         if update.resumed:
+            self._resume(update.records)
             self.resumed = self.stored
             return
+        self.standings.add(update.records)
         if (update.records or update.snapshots) and self._playing_since is None:
             self._playing_since = self.elapsed
         over = {record.id: record for record in update.records if isinstance(record, GameRecord)}
@@ -92,6 +95,18 @@ class EventState:
                 self.boards[at] = LiveBoard(game, record, self.clock())
         self.watch_live_game()
         self._rate()
+
+    def _resume(self, games: Sequence[Played]) -> None:
+        """Count games of an earlier run. The curve gets its points as if they were played now, while that is quick."""
+        start, step, first = monotonic(), max(2, len(games) // CURVE_POINTS), 0
+        self.standings.rating_share = 1.0
+        while first < len(games) and monotonic() < start + self._resume_seconds:
+            self.standings.add(games[first : first + step])
+            self._rate(at_once=True)
+            first += step
+        self.standings.add(games[first:])
+        self.standings.rating_share = RATING_SHARE
+        self._resume_seconds -= monotonic() - start
 
     @property
     def games_under_way(self) -> list[str]:
@@ -133,9 +148,9 @@ class EventState:
             return
         self.boards[at : at + 1] = [LiveBoard(snapshot)]
 
-    def _rate(self) -> None:
+    def _rate(self, at_once: bool = False) -> None:
         games, (known, at) = self.standings.games, self._rated
-        if games == known or self.clock() < at + RATING_SECONDS:
+        if games == known or (self.clock() < at + RATING_SECONDS and not at_once):
             return
         self._rated = games, self.clock()
         ratings = self.standings.league

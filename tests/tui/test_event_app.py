@@ -65,6 +65,15 @@ def running_league(clock: Clock, *names: str) -> EventState:
     return state
 
 
+def test_the_curve_of_a_resumed_event_has_its_earlier_games() -> None:
+    match = match_of(games=100)
+    state, first = EventState(match, Clock()), next(iter(match.players))
+    for begin in (0, 20):
+        state.add(Update(records_of(match, range(begin, begin + 20), first), resumed=True))
+    assert state.resumed == state.stored == state.standings.games == 40
+    assert [point.games for point in state.course] == [*range(2, 42, 2)]
+
+
 # --- What is known, and the lines for any width ---
 
 
