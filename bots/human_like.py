@@ -34,6 +34,8 @@ RESIGNABLE = 0.15  # the highest win rate to resign at; people who resigned abov
 EARLIEST_PASS = 0.25  # stones per point of the board: 32 of 18,263 people on 9x9 passed before move 20
 
 ENCODER = "human-34"  # encodes the ranks of both players
+KATAGO_ENCODER = "katago-human"
+KATAGO_TEMPERATURE = 0.85  # of KataGo's human-SL nets, which know ranks from 25k on; as in KataGo's example for them
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,12 @@ class HumanLike(Policy):
 
         self._rank = read_rank(config.rank, "rank =")
         self._min_share = config.min_share
-        self._temperature = float(np.interp(self._rank, list(TEMPERATURES), list(TEMPERATURES.values())))
-        rank = max(self._rank, WEAKEST_SEEN)
-        self._net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, ranks=(rank, rank))
+        checkpoint, rank = Checkpoint.open(find(config.checkpoint)), self._rank
+        self._temperature = KATAGO_TEMPERATURE
+        if checkpoint.manifest.encoder == ENCODER:
+            self._temperature = float(np.interp(rank, list(TEMPERATURES), list(TEMPERATURES.values())))
+            rank = max(rank, WEAKEST_SEEN)
+        self._net = Evaluator(checkpoint, config.precision, ranks=(rank, rank))
 
     def _move(self, game: Game, logits: np.ndarray, win_rate: float) -> int | None:
         """A random sensible move by the policy; None to resign. If the rules require dead stones to be captured, it
@@ -111,10 +116,11 @@ def check(config: Config, size: int) -> None:
     read_rank(config.rank, "rank =")
     check_net(config, size)
     net = Checkpoint.open(find(config.checkpoint)).manifest
-    if net.encoder != ENCODER:
+    if net.encoder not in (ENCODER, KATAGO_ENCODER):
         raise ConfigError(f"the net {net.name} knows no ranks; use one with the encoder {ENCODER}, not {net.encoder}")
-    if size != net.size:
-        raise ConfigError(f"{net.name} knows how people play on {net.size}x{net.size} only; use --size {net.size}")
+    if net.encoder == ENCODER and size != net.size:
+        words = f"use --size {net.size}, or import a human-SL net of KataGo's and play human-like:checkpoint=NAME"
+        raise ConfigError(f"{net.name} knows how people play on {net.size}x{net.size} only; {words}")
 
 
 BOT = BotKind(

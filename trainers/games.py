@@ -10,7 +10,7 @@ from arena import RecordError
 from arena.go.coords import BLACK, SYMMETRIES, WHITE, symmetry_table
 from arena.go.kernels import CGOS_RULES
 from arena.go.planes import Encoder, encode_rows
-from arena.go.ranks import KNOTS, PLAYER_PLANES, UNRANKED, player_planes
+from arena.go.ranks import KNOTS, UNRANKED
 
 UNKNOWN, BLACK_WON, WHITE_WON, DRAWN = range(4)  # the values of ``Games.winners``; 1 and 2 are also the colours
 WIN, DRAW, LOSS = range(3)  # the classes of the value, for the side to move
@@ -169,7 +169,7 @@ def encode_positions(
     if encoder.has_players:
         ranks = games.ranks[owners[:, None], plies[:, None] % 2 ^ [0, 1]]  # (rows, 2): own, opponent's
         own, opponent = (ranks if shown is None else np.where(shown, ranks, UNRANKED)).T
-        planes[:, -PLAYER_PLANES:] = player_planes(own, opponent, games.territory[owners])[:, :, None]
+        encoder.write_players(planes, own, opponent, games.territory[owners])
     tables = symmetry_table(games.size)
     signs = np.where(plies % 2 == 0, 1, -1)
     final = games.owners[owners] * (signs * games.scored[owners])[:, None].astype(np.int8)

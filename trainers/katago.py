@@ -16,7 +16,7 @@ from arena.go.game import PRESETS, Game, Rules
 from arena.go.planes import Encoder, encode_games, find_encoder
 from bots.nets.checkpoint import PACKS, SHIPPED, WEIGHTS, Checkpoint, Precision, find, save
 from bots.nets.inference import Evaluator
-from bots.nets.katago import ENCODER, read_katago
+from bots.nets.katago import ENCODER, HUMAN_ENCODER, read_katago
 from bots.nets.packing import pack
 from bots.policy import pick_move
 from trainers.export import describe, write_models
@@ -65,9 +65,9 @@ def import_katago(path: Path, folder: Path, on_step: Callable[[str], None] = lam
     for taken, hint in ((folder, ", or remove it"), (SHIPPED / folder.name, "")):
         if taken.exists():
             raise CheckpointError(f"{taken} exists; choose another --name{hint}")
-    encoder = find_encoder(ENCODER)
     on_step(f"Reading {path.name}")
     network, digest = read_katago(path), hashlib.sha256(path.read_bytes()).hexdigest()
+    encoder = find_encoder(HUMAN_ENCODER if network.people else ENCODER)
     on_step("Playing games for positions to check it on")
     planes = real_positions(encoder, CHECKED)
     origin = {"file": path.name, "sha256": digest, "net": network.name, "version": network.version}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from math import isqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from arena.go.jit import inlined, kernel
 from arena.go.katago_planes import katago_22, mark_superko, play_earlier
 from arena.go.kernels import BOARD, CELLS, U, clear, group_liberties, is_legal, mark_group, move_of, play_move, point_of
 from arena.go.ladders import DEPTH, find_ladders, find_rescues, try_move
-from arena.go.ranks import PLAYER_PLANES, UNRANKED, player_planes
+from arena.go.ranks import METADATA, PLAYER_PLANES, UNRANKED, player_planes, sgf_metadata
 
 HISTORY = 8  # how many of the last moves an encoder may see
 NO_MOVE = -1
@@ -127,9 +128,20 @@ class Encoder:
     name: str
     planes: int
     kernel: Callable[[Positions, int, np.ndarray, np.ndarray], None]
-    has_players: bool = False  # whether its last planes are those of ``ranks.player_planes``
+    about_players: Callable[[np.ndarray, np.ndarray, np.ndarray, int], np.ndarray] | None = None
+    """Its last planes, constant ones of the players' ranks, such as ``ranks.player_planes``."""
     has_past: bool = False  # whether it reads ``earlier`` and ``banned`` of ``Positions``
     base: str = ""  # the encoder whose planes come first; a net for that encoder can start a net for this one
+
+    @property
+    def has_players(self) -> bool:
+        return self.about_players is not None
+
+    def write_players(self, planes: np.ndarray, own: np.ndarray, opponent: np.ndarray, territory: np.ndarray) -> None:
+        """Write the planes about players of an encoder that ``has_players`` into ``planes`` (B, planes, n²)."""
+        assert self.about_players is not None
+        constant = self.about_players(own, opponent, territory, isqrt(planes.shape[2]))
+        planes[:, -constant.shape[1] :] = constant[:, :, None]
 
     def encode(self, positions: Positions, count: int, planes: np.ndarray) -> None:
         """Write the planes (B, planes, n²) float32 of the first ``count`` of some positions."""
@@ -146,7 +158,8 @@ ENCODERS = {
         Encoder("arena-31", 31, arena_31, base="arena-17"),
         Encoder("alphago-48", 48, alphago_48),
         Encoder("katago-22", 41, katago_22, has_past=True),
-        Encoder("human-34", 17 + PLAYER_PLANES, arena_17, has_players=True, base="arena-17"),
+        Encoder("human-34", 17 + PLAYER_PLANES, arena_17, player_planes, base="arena-17"),
+        Encoder("katago-human", 41 + METADATA, katago_22, sgf_metadata, has_past=True),
     )
 }
 
@@ -189,7 +202,7 @@ def encode_games(
     if encoder.has_players:
         own, opponent = (np.full(len(games), rank) for rank in ranks)
         territory = np.array([game.rules.scoring is Scoring.TERRITORY for game in games])
-        planes[:, -PLAYER_PLANES:] = player_planes(own, opponent, territory)[:, :, None]
+        encoder.write_players(planes, own, opponent, territory)
     return planes.reshape(len(games), encoder.planes, size, size)
 
 

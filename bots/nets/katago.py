@@ -25,9 +25,10 @@ from torch.nn import functional
 from arena import CheckpointError
 from arena.files import open_regular, reason
 from arena.go.coords import MAX_SIZE
+from arena.go.ranks import METADATA
 from bots.nets.network import SCORE_UNIT, Outputs
 
-FAMILY, ENCODER = "katago", "katago-22"
+FAMILY, ENCODER, HUMAN_ENCODER = "katago", "katago-22", "katago-human"
 VERSIONS = range(8, 18)
 PLANES, NUMBERS = 22, 19  # inputs of version 7; the encoder writes each number as one more plane
 MOST_CHANNELS, MOST_WEIGHTS = 1 << 14, 1 << 30  # of a layer, and of a net
@@ -400,6 +401,25 @@ def read_blocks(layers: Layers, count: int) -> nn.ModuleList:
     return blocks
 
 
+class People(Part):
+    """What a human-SL net makes of the metadata of a game, (B, METADATA, 1, 1) -> (B, C, 1, 1)."""
+
+    ENDS: ClassVar = ("mul1",)
+
+    def __init__(self, layers: Layers):
+        super().__init__()
+        layers.name()
+        layers.whole(METADATA, METADATA)
+        self.mul1 = Dense(layers, has_bias=True)
+        self.activate1 = self.read_activation(layers, "activation1")
+        self.mul2 = Dense(layers, has_bias=True)
+        self.activate2 = self.read_activation(layers, "activation2")
+        self.mul3 = Dense(layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.mul3(self.activate2(self.mul2(self.activate1(self.mul1(x)))))
+
+
 # --- The net ---
 
 
@@ -413,8 +433,8 @@ class KataGoConfig:
 
 
 class KataGoNet(Part):
-    """Planes (B, 41, n, n) of the encoder katago-22 -> ``Outputs``: the policy without optimism, "no result" as a draw,
-    and the lead as the score."""
+    """Planes (B, 41, n, n) of the encoder katago-22, or (B, 233, n, n) of katago-human for a human-SL net, ->
+    ``Outputs``: the policy without optimism, "no result" as a draw, and the lead as the score."""
 
     no_result: Tensor  # (3, 1, 1)
     ENDS: ClassVar = ("stem", "numbers", "p2", "passing", "v3", "sv3", "owners")
@@ -428,10 +448,10 @@ class KataGoNet(Part):
             raise layers.fail(f"model version {version} can't be read; those that can are {known}")
         if (given := (layers.whole(), layers.whole())) != (PLANES, NUMBERS):
             raise layers.fail(f"its inputs are {given[0]} planes and {given[1]} numbers, not {PLANES} and {NUMBERS}")
+        is_human = False
         multipliers = [layers.number() for _ in range(7 if version >= 13 else 0)]
         if version >= 15:
-            if layers.whole(0):
-                raise layers.fail("it has a metadata encoder (human-SL), which can't be read; use a net without one")
+            is_human = layers.option("metadata encoder", (0, 1)) == 1
             layers.option("pass-alive areas as if suicide were legal")
             for option in "CDEFGH":
                 layers.option(f"{option} of the model")
@@ -442,6 +462,7 @@ class KataGoNet(Part):
         for option in "BCDEF" if version >= 15 else "":
             layers.option(f"{option} of the trunk")
         self.stem, self.numbers = Convolution(layers), Dense(layers)
+        self.people = People(layers) if is_human else None
         self.trunk = read_blocks(layers, blocks)
         self.tip = RmsNorm(layers) if has_rms_norm else BatchNorm(layers)
         layers.name()
@@ -467,13 +488,15 @@ class KataGoNet(Part):
         self.owners = Convolution(layers)
         self.owners.weight.mul_(2)  # KataGo's are before tanh
         layers.end()
-        self.config = KataGoConfig(FAMILY, PLANES + NUMBERS, " ".join(layers.words))
+        self.config = KataGoConfig(FAMILY, PLANES + NUMBERS + METADATA * is_human, " ".join(layers.words))
         self.eval()
 
     def forward(self, planes: Tensor, heads: Collection[str] = Outputs._fields) -> Outputs:
         """Only the outputs of these ``heads`` are computed."""
         off = (planes[:, :1, :1].sum(3, keepdim=True) - 14.0) * 0.1  # plane 0 is ones
-        x = self.stem(planes[:, :PLANES]) + self.numbers(planes[:, PLANES:, :1, :1])
+        x = self.stem(planes[:, :PLANES]) + self.numbers(planes[:, PLANES : PLANES + NUMBERS, :1, :1])
+        if self.people is not None:
+            x = x + self.people(planes[:, PLANES + NUMBERS :, :1, :1])
         for block in self.trunk:
             x = block(x, off)
         x = self.tip(x)
@@ -519,7 +542,7 @@ def _build(layers: Layers) -> KataGoNet:
     try:
         with torch.no_grad():
             network = KataGoNet(layers)
-            outputs = network(torch.ones(1, PLANES + NUMBERS, 9, 9))
+            outputs = network(torch.ones(1, network.config.planes, 9, 9))
     except (RuntimeError, IndexError, ValueError, MemoryError) as error:
         raise layers.fail(f"its layers don't fit together, or the memory ({reason(error)[:200]})") from error
     if not all(part.isfinite().all() for part in outputs if part is not None):

@@ -309,6 +309,8 @@ def pack_residual(state: State, size: int) -> PackedNet:
 
 def pack_katago(state: State, size: int) -> PackedNet:
     """A net of ``bots.nets.katago``."""
+    if "people.mul1.weight" in state:
+        raise Unfit("a human-SL net")
     stem, off = state["stem.weight"], 0.1 * (size - 14)
     program = Program(size, max(1, *(part.shape[-1] // 2 for part in state.values() if part.ndim == 4)))
     end = program.points + 5

@@ -14,11 +14,12 @@ from helpers.commandline import ROOT, arena
 from helpers.katago_files import some_planes, write_net
 from safetensors.torch import save_file
 
-from arena import CheckpointError
+from arena import CheckpointError, ConfigError
 from arena.contract.bot import Limits
 from arena.go.coords import move_from_gtp
 from arena.go.game import Game, Rules
-from arena.go.planes import encode_games, find_encoder
+from arena.go.planes import ENCODERS, encode_games, find_encoder
+from arena.go.ranks import read_rank
 from arena.players.registry import Registry
 from bots.nets.catalogue import named_network, network_from
 from bots.nets.checkpoint import Checkpoint
@@ -27,6 +28,7 @@ from bots.nets.inference import OnnxModel
 from bots.nets.katago import read_katago
 from trainers.export import write_model
 from trainers.first_net import start_from
+from trainers.katago import import_katago
 
 HEADS = ("policy", "value", "ownership", "score")
 TRANSFORMER = ("nested:attention:learned+ffn:gated", "ordinary")
@@ -59,6 +61,37 @@ def test_each_version_computes_what_its_slow_twin_does(version: int, tmp_path: P
 )
 def test_each_block_of_a_transformer_computes_what_its_slow_twin_does(block: str, tmp_path: Path) -> None:
     check_twin(tmp_path, version=15, blocks=(block, f"nested:{block}"), activation="SILU")
+
+
+def test_a_human_sl_net_answers_for_each_rank_as_katago_does(tmp_path: Path) -> None:
+    """The numbers are KataGo's own, for a small net of random weights."""
+    write_net(tmp_path / "net.bin.gz", 15, activation="MISH", human=True)
+    network, game = read_katago(tmp_path / "net.bin.gz"), Game(Rules.preset("tromp-taylor", 9, 7.0))
+    for point in ("D4", "F6", "E5"):
+        game.play(move_from_gtp(point, 9))
+    golden = json.loads((Path(__file__).parents[1] / "golden" / "katago_human.json").read_text())["ranks"]
+    for name, expected in golden.items():
+        rank = read_rank(name, "rank")
+        found = outputs_of(network, encode_games(ENCODERS["katago-human"], [game], 0, (rank, rank)))
+        policy = np.array(expected["policy"], float)
+        logits = np.where(np.isnan(policy), -np.inf, found["policy"][0].astype(float))
+        shares = np.exp(logits - logits.max())
+        np.testing.assert_allclose((shares / shares.sum())[~np.isnan(policy)], policy[~np.isnan(policy)], atol=2e-6)
+        value = np.exp(found["value"][0].astype(float))
+        assert value[0] / value.sum() == pytest.approx(expected["win"], abs=2e-6)  # White is to move
+    assert golden["5k"]["policy"] != golden["20k"]["policy"]
+
+
+def test_a_human_sl_net_plays_as_people_on_all_sizes(tmp_path: Path) -> None:
+    write_net(tmp_path / "net.bin.gz", 15, activation="MISH", human=True)
+    made = import_katago(tmp_path / "net.bin.gz", tmp_path / "results" / "checkpoints" / "people").checkpoint
+    assert made.manifest.encoder == "katago-human" and not made.packs
+    registry = Registry(results=tmp_path / "results")
+    for size in (9, 13):
+        bot = registry.resolve("human-like:rank=25k,checkpoint=people").checked(size).build()
+        assert bot.choose(Game(Rules.preset("cgos", size)), Limits()).move is not None
+    with pytest.raises(ConfigError, match=r"human-9x9 knows how people play on 9x9 only; .* human-SL net"):
+        registry.resolve("kyu-5").checked(13)
 
 
 @pytest.mark.parametrize("tip", ["norm", "point", "board"])
@@ -127,7 +160,7 @@ BAD = {
     "an unknown activation": (swapped(b"TION_MISH", b"TION_COSH"), "unknown activation 'ACTIVATION_COSH'"),
     "an old version": (swapped(b"small-net\n17", b"small-net\n5"), "model version 5"),
     "a new version": (swapped(b"small-net\n17", b"small-net\n18"), "model version 18"),
-    "a human-SL net": (swapped(b"30.0\n0\n", b"30.0\n1\n"), "metadata encoder"),
+    "an unknown encoder of metadata": (swapped(b"30.0\n0\n", b"30.0\n2\n"), "option metadata encoder = 2"),
     "other inputs": (swapped(b"30.0\n0\n0\n", b"30.0\n0\n1\n"), "option pass-alive areas as if suicide were legal = 1"),
     "an unknown head": (swapped(b"value\n0\n", b"value\n1\n"), "option A of the value = 1"),
     "layers that don't fit": (

@@ -204,6 +204,7 @@ FROZEN_DIGESTS = {
     "alphago-48": "bc18eb8c1d5fdc934decddb82223c6fee8faaf2547662e08acbf36f55f898853",
     "katago-22": "d3c7ea4f33e20cf63ccff8641ad1b7bfba9bf35faf694fdac5bfdd88e6a01212",
     "human-34": "4d2325b4020427d7640a5f6256df04bcaa26c71e0503da78b24862ae5d8f6f93",
+    "katago-human": "914211f46e203b373baf7bbdbb5abc59500aedbb0b31d98a4751669c3a62051a",
 }
 
 

@@ -230,19 +230,28 @@ def write_net(
     tip: str = "norm",
     activation: str = "RELU",
     width: int = 1,
+    human: bool = False,
 ) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-    """Write a net of random weights; the function from its planes and numbers (41, n, n) to its outputs as ours."""
+    """Write a net of random weights; the function from its planes and numbers (41, n, n) to its outputs as ours. A
+    ``human`` net, of version 15 or later, has 192 numbers more."""
     w = Writer(version, activation, width)
     c5, c4, c7, channels = (count * width for count in (5, 4, 7, 8))
     w.words("small-net", version, PLANES, NUMBERS)
     if version >= 13:
         w.words(20.0, 20.0, 20.0, 15.0, 40.0, 0.25, 30.0)
     if version >= 15:
-        w.words(*[0] * 8)
+        w.words(int(human), *[0] * 7)
     w.words("trunk", len(blocks), channels, c5, c5, c4, c4)
     if version >= 15:
         w.words(int(tip != "norm"), *[0] * 5)
     stem, numbers = w.convolution(PLANES, channels), w.matrix(NUMBERS, channels)
+    people: Layer = lambda x: np.zeros(channels)  # noqa: E731 (as the others)
+    if human:
+        w.name()
+        w.words(192)
+        mul1, act1 = w.matrix(192, c7, has_bias=True), w.active()
+        mul2, act2, mul3 = w.matrix(c7, c5, has_bias=True), w.active(), w.matrix(c5, channels)
+        people = lambda x: mul3(act2(mul2(act1(mul1(x)))))  # noqa: E731
     trunk = [w.block(kind) for kind in blocks]
     tipped = w.tip(tip)
     policies = 4 if version >= 16 else 2 if version >= 12 else 1
@@ -264,7 +273,8 @@ def write_net(
     path.write_bytes(gzip.compress(b"".join(w.parts)))
 
     def net(planes: np.ndarray) -> dict[str, np.ndarray]:
-        x = stem(planes[:PLANES]) + numbers(planes[PLANES:, 0, 0])[:, None, None]
+        known = PLANES + NUMBERS
+        x = stem(planes[:PLANES]) + (numbers(planes[PLANES:known, 0, 0]) + people(planes[known:, 0, 0]))[:, None, None]
         for block in trunk:
             x = block(x)
         x = tipped(x)
