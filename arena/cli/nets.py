@@ -210,6 +210,7 @@ def import_(
     Example:
       arena import b10c384h6nbttflrs.bin.gz --name b10
     """
+    from arena.go.planes import find_encoder
     from arena.report.style import Console
     from trainers.katago import import_katago
     from trainers.settings import require_name
@@ -227,9 +228,12 @@ def import_(
     for batch, time in made.milliseconds.items():
         console.print_line(f"  {time:.2f} ms an evaluation at batch {batch} ({made.precision}, 9x9, one thread)")
     console.print_line("Try:")
-    for words in (f"match policy:checkpoint={name} alphago -n 20", f"play alphago:checkpoint={name},visits=50"):
+    tried = [f"match policy:checkpoint={name} alphago -n 20", f"play alphago:checkpoint={name},visits=50"]
+    tried += [f"analyze GAME.sgf --bot alphago:checkpoint={name},visits=50"]
+    if find_encoder(about.encoder).has_players:
+        tried = [f"play human-like:rank=5k,checkpoint={name} --size 19"]
+    for words in tried:
         console.print_line(f"  arena {words}")
-    console.print_line(f"  arena analyze GAME.sgf --bot alphago:checkpoint={name},visits=50")
 
 
 def build(
