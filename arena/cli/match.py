@@ -51,7 +51,7 @@ def match(
 
     A and B are bots: NAME, NAME:setting=value,..., checkpoint:NAME or a Python file; 'arena bots' lists the names.
     human is a person at this terminal. The same command resumes an interrupted match; a larger -n adds games. --plan
-    estimates from the stored games, or from 20 that it plays and does not store.
+    estimates from stored games, or from 20 that it plays and doesn't store.
 
     Examples:
       arena match sl alphago -n 100

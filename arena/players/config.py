@@ -54,7 +54,7 @@ class TermsTable:
     seed: int | None = setting(None, "Random seed (default 1).")
     limits: str | None = setting(None, "For bots without: seconds=1, or main=60,byoyomi=5.")
     adjudicate: str | None = setting(None, "Early ends: off, or agree=0.02,turns=3,play-on=0.05.")
-    referee: str | None = setting(None, "An engine that says which stones are dead (default: none are).")
+    referee: str | None = setting(None, "Engine that names the dead stones (default: none).")
 
     def over(self, table: Self) -> Self:
         """These terms; those that aren't given come from ``table``."""
