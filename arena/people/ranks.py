@@ -21,8 +21,8 @@ ASKED = RANKS[RANKS >= WEAKEST_SEEN][::2]
 """The ranks for which the net is evaluated; between them the likelihood is interpolated. The first stands for all that
 are weaker."""
 
-ELO = {-29: -222, -24: 0, -19: 185, -14: 293, -9: 520, -4: 683, 1: 809, 3: 837, 6: 850}
-"""Elo of ``human-like`` by rank: of a round robin with 200 games a pair, the ends of 400 games with their neighbours
+ELO = {-29: -216, -24: 0, -19: 175, -14: 312, -9: 502, -4: 685, 1: 803, 3: 814, 6: 820}
+"""Elo of ``human-like`` by rank: of a round robin with 100 games a pair, the ends of 400 games with their neighbours
 (docs/measurements.md)."""
 
 ELO_ERROR = 35.0  # standard error of the distance of two of them: each is known to ± 50 Elo (95 %)
