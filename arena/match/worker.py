@@ -187,14 +187,13 @@ class Referee:
 
     def __call__(self, game: Game) -> Sequence[Move]:
         """The dead stones of a finished game. Raises ConfigError where the engine fails twice."""
-        for is_last in (False, True):
-            try:
-                return self._bot.dead_stones(game)
-            except BotFault as fault:
-                if is_last:
-                    words = "the games so far are stored; repair the engine, and the same command plays the rest"
-                    raise ConfigError(f"the referee {self._name} failed: {fault}; {words}") from fault
-        raise AssertionError("unreachable")
+        with suppress(BotFault):
+            return self._bot.dead_stones(game)
+        try:
+            return self._bot.dead_stones(game)
+        except BotFault as fault:
+            words = "the games so far are stored, and the same command plays the rest"
+            raise ConfigError(f"the referee {self._name} failed: {fault}; {words}") from fault
 
 
 def _build(spec: WorkerSpec, player: Player, state: SharedState) -> Bot:

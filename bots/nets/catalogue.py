@@ -83,7 +83,7 @@ class Trencseni(Classic):
         return Outputs(policy=self.moves(y).flatten(1))  # (B, n² + 1)
 
 
-class AlphaGoNet(Classic):
+class AlphaGoPolicy(Classic):
     ENDS: ClassVar = ("stack.0", "points", "passing")
 
     def __init__(self, config: ClassicConfig):
@@ -99,7 +99,7 @@ class AlphaGoNet(Classic):
         return Outputs(policy=torch.cat([points.flatten(1), passing.flatten(1)], 1))
 
 
-class AlphaGoNet9(Classic):
+class AlphaGoNet(Classic):
     ENDS: ClassVar = ("stack.0", "moves", "result")
     DRAW: ClassVar = -10.0  # the logit of a draw, which a tanh has no room for: about e^-10 of the odds
 
@@ -133,8 +133,8 @@ class GoCNN(Classic):
 
 FAMILIES: dict[str, Callable[[ClassicConfig], Classic]] = {
     "trencseni": Trencseni,
-    "alphago": AlphaGoNet,
-    "alphagonet": AlphaGoNet9,
+    "alphago": AlphaGoPolicy,
+    "alphagonet": AlphaGoNet,
     "gocnn": GoCNN,
 }
 Net = Network | Classic | KataGoNet
