@@ -171,16 +171,20 @@ def ladders(matches: int, rng: np.random.Generator) -> Iterator[tuple[str, str, 
 
 
 def _league_figures(found: list[Ratings], case: str) -> Iterator[tuple[str, str, float]]:
-    pairs = [(ratings, one, other) for ratings in found for one, other in combinations(ratings.players, 2)]
-    held = [holds(ratings.difference(one, other), 0.0) for ratings, one, other in pairs]
-    errors = [ratings.difference(one, other).value for ratings, one, other in pairs[:2000]]
+    differences = [estimate for ratings in found for estimate in ratings.differences(_pairs(ratings))]
+    held = [holds(estimate, 0.0) for estimate in differences]
+    errors = [estimate.value for estimate in differences[:2000]]
     printed = [holds(estimate, 0.0) for ratings in found for estimate in ratings.estimates.values()]
-    number = len(pairs) // len(found)
+    number = len(_pairs(found[0]))
     stars = [bool((number * (1 - ratings.los_matrix) < SHOWN / 2).any()) for ratings in found]
     yield "differences covered", case, 100 * float(np.mean(held))
     yield "printed intervals covered", case, 100 * float(np.mean(printed))
     yield "tables with a wrong star", case, 100 * float(np.mean(stars))
     yield "error of a difference (Elo)", case, float(np.std(errors))
+
+
+def _pairs(ratings: Ratings) -> list[tuple[str, str]]:
+    return [*combinations(ratings.players, 2)]
 
 
 def _entries(players: int) -> tuple[Player, ...]:
