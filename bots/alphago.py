@@ -29,7 +29,7 @@ STEP = 4096  # visits between two checks of the clock, at most
 UNLIMITED_VISITS = 1 << 40  # more visits than a tree can have
 MAX_INT32 = 2**31 - 1
 BATCH = 8  # leaves per batch under a time limit: 1.5 times as many visits as one by one (int8, AVX2)
-NODE_BYTES = 24
+NODE_BYTES = 28
 FIRST_NODES = 2**15  # initial capacity of a tree: some 400 visits on 9x9
 
 
@@ -58,6 +58,9 @@ class Config:
     fpu_reduction: float = setting(
         0.1, "first-play-urgency reduction: an unvisited move starts this far below its parent's value", low=0, high=1
     )
+    lcb_stdevs: float = setting(
+        5.0, "plays the move with the highest lower confidence bound, this many errors wide; 0: the most visited", low=0
+    )
     stop_early: bool = setting(True, "stop when no other move can get more visits")
     virtual_loss_batch: int = setting(
         0, "leaves of one tree per batch, by virtual loss; 0: 1, or a full batch under seconds", low=0, high=64
@@ -85,7 +88,8 @@ class AlphaGo(Bot):
         more: Any = {"kernels": self._kernels}
         load = cache(lambda folder: Evaluator(Checkpoint.open(folder), config.precision, config.threads, **more))
         self._net = cache(lambda size: load(find(config.checkpoint, size=size)))  # a name means the same net for good
-        self._trees = tree.TreePool(FIRST_NODES, most=config.max_tree_mb * 2**20 // NODE_BYTES)
+        most = config.max_tree_mb * 2**20 // NODE_BYTES
+        self._trees = tree.TreePool(FIRST_NODES, most=most, lcb_stdevs=config.lcb_stdevs)
         self._leaves = puct.Leaves.empty(0)
         self._net(9)  # raises CheckpointError now, not at the first move
 
@@ -190,7 +194,8 @@ class AlphaGo(Bot):
         """Calls that compile the kernels of a search and have no other effect."""
         from bots.search import tree
 
-        puct, params, trees, size = self._puct, self._params, tree.TreePool(FIRST_NODES), game.rules.size
+        puct, params, size = self._puct, self._params, game.rules.size
+        trees = tree.TreePool(FIRST_NODES, lcb_stdevs=self._config.lcb_stdevs)
         leaves, slots = puct.Leaves.empty(1, encoder.has_past), np.empty(0, np.int64)
         found = np.empty((0, size * size + 1), np.float32), np.empty(0, np.float32)
         expand = (params, symmetry_table(size), leaves, 0, *found, *self._rollouts(size))

@@ -106,7 +106,9 @@ def _select(nodes, root, slot, node, params, gumbel):
 def _back_up(nodes, slot, path, depth, mover, result):
     """Add a result for Black in [0, 1] to the nodes of a path; ``mover`` moved to its first node."""
     for i in range(depth):
-        tree.add_result(nodes, slot, path[i], result if mover == 1 else np.float32(1) - result)
+        node, own = np.int64(path[i]), result if mover == 1 else np.float32(1) - result
+        tree.add_result(nodes, slot, node, own)
+        nodes.square[slot, node] += (own * own - nodes.square[slot, node]) / np.float32(nodes.visits[slot, node])
         mover = 3 - mover
 
 

@@ -23,6 +23,8 @@ UNEXPANDED, AWAITED = -1, -2  # values of ``Nodes.first``: no children yet; wait
 FORBIDDEN = -1  # the value of ``Nodes.visits`` for a move that superko forbids
 UNLIMITED = 2**31 - 1  # the value of ``budget`` of a root without a budget
 CHILDREN = 19 * 19 + 1  # of a node, at most
+LEAST_SHARE = 0.15  # of the most visits: with fewer, a move isn't chosen by its confidence bound
+PRIOR_VARIANCE = 0.5  # of results; after one visit half of it counts, after three a 28th
 
 Params = TypeVar("Params", bound=NamedTuple)
 
@@ -34,8 +36,8 @@ def params_of(config: object, kind: type[Params]) -> Params:
 
 class Nodes(NamedTuple):
     """The nodes of all trees; every array is (slots, capacity), and node 0 is the root. The children of a node are
-    consecutive. ``value`` is the mean result in [0, 1] for the player who moved to the node. Only UCT uses the last
-    three."""
+    consecutive. ``value`` is the mean result in [0, 1] for the player who moved to the node. Only PUCT uses ``square``,
+    only UCT the last three."""
 
     visits: np.ndarray  # int32: simulations through the node
     pending: np.ndarray  # int32: simulations that wait for an evaluation (virtual losses)
@@ -44,6 +46,7 @@ class Nodes(NamedTuple):
     first: np.ndarray  # int32: the first child, or UNEXPANDED, AWAITED
     children: np.ndarray  # int16: how many
     point: np.ndarray  # int16: the move to this node as a point of the padded board; 0 passes
+    square: np.ndarray  # float32: the mean squared result
     weight: np.ndarray  # float32: the prior's weight in simulations
     later_visits: np.ndarray  # int32: simulations through the parent in which the move was played then or later (AMAF)
     later_value: np.ndarray  # float32: their mean result
@@ -53,8 +56,8 @@ class Nodes(NamedTuple):
         """Without ``rave`` the last three are empty. ``mmap`` takes memory in small pages as they are written; NumPy's
         allocator takes huge pages of two megabytes for each column of each tree, most of which stay empty."""
         columns = []
-        for number, code in enumerate("i4 i4 f4 f4 i4 i2 i2 f4 i4 f4".split()):
-            room = capacity if number < 7 or rave else 0
+        for number, code in enumerate("i4 i4 f4 f4 i4 i2 i2 f4 f4 i4 f4".split()):
+            room = capacity if number < 8 or rave else 0
             size = slots * room * int(code[1])
             columns.append(np.frombuffer(mmap(-1, size) if size else bytearray(), code).reshape(slots, room))
         return cls(*columns)
@@ -101,6 +104,7 @@ def add_child(nodes, slot, node, point, prior):
     nodes.first[slot, node] = UNEXPANDED
     nodes.children[slot, node] = 0
     nodes.point[slot, node] = point
+    nodes.square[slot, node] = 0
 
 
 @inlined
@@ -112,6 +116,7 @@ def copy_child(nodes, slot, source, target):
     nodes.value[slot, target] = nodes.value[slot, source]
     nodes.first[slot, target] = nodes.first[slot, source]
     nodes.children[slot, target] = nodes.children[slot, source]
+    nodes.square[slot, target] = nodes.square[slot, source]
 
 
 @inlined
@@ -236,6 +241,26 @@ def best_child(nodes, roots, slot):
 
 
 @kernel
+def surest_child(nodes, slot, stdevs):
+    """The root's child with the highest lower confidence bound, ``stdevs`` standard errors below its value, among those
+    with at least ``LEAST_SHARE`` of the most visits; -1 without visits (KataGo, "LCB for move selection")."""
+    most = 0
+    for child in children_of(nodes, slot, np.int64(0)):
+        most = max(most, np.int64(nodes.visits[slot, child]))
+    best, best_bound = np.int64(-1), -np.inf
+    for child in children_of(nodes, slot, np.int64(0)):
+        visits = np.float64(nodes.visits[slot, child])
+        if visits < 1 or visits < LEAST_SHARE * most:
+            continue
+        value = np.float64(nodes.value[slot, child])
+        variance = max(0.0, nodes.square[slot, child] - value * value) + PRIOR_VARIANCE / (visits**3 + 1)
+        bound = value - stdevs * np.sqrt(variance / visits)
+        if bound > best_bound:
+            best, best_bound = child, bound
+    return best
+
+
+@kernel
 def set_root(roots, slot, colour, passes, last, rules, positions, komi, seed, recent):
     root = roots[slot]
     root.colour, root.passes, root.last = colour, passes, last
@@ -251,11 +276,11 @@ class TreePool:
     """The trees of a bot's games, one slot each; a slot is free once its game is deleted. A tree has up to ``capacity``
     nodes, which ``make_room`` raises up to ``most``; a full tree is searched without growing. ``owners`` (slots, CELLS)
     int32 count, over the playouts of the last search, Black's ownership of a point minus White's; column 0 counts the
-    playouts."""
+    playouts. The best move is ``surest_child`` by ``lcb_stdevs``, or the most visited move if that is 0."""
 
-    def __init__(self, capacity: int, rave: bool = False, most: int = 0):
+    def __init__(self, capacity: int, rave: bool = False, most: int = 0, lcb_stdevs: float = 0.0):
         self.capacity = capacity
-        self._most, self._rave = max(capacity, most), rave
+        self._most, self._rave, self._lcb_stdevs = max(capacity, most), rave, lcb_stdevs
         self._slots: WeakKeyDictionary[Game, int] = WeakKeyDictionary()
         self.slots = 0
         self.nodes = Nodes.empty(0, capacity, rave)
@@ -351,11 +376,17 @@ class TreePool:
     def best(self, slot: int, size: int, child: int | None = None) -> tuple[Move, float, int]:
         """The move of ``child``, by default the best one; its mean result for the side to move; the root's visits."""
         if child is None:
+            child = self._surest(slot)
+        if child < 0:
             child = int(best_child(self.nodes, self.roots, slot))
         visits = int(self.nodes.visits[slot, 0])
         if child < 0:
             return size * size, 0.5, visits
         return move_from_point(int(self.nodes.point[slot, child]), size), float(self.nodes.value[slot, child]), visits
+
+    def _surest(self, slot: int) -> int:
+        """``surest_child``, -1 without confidence bounds."""
+        return int(surest_child(self.nodes, slot, self._lcb_stdevs)) if self._lcb_stdevs else -1
 
     def ownership(self, slot: int, size: int) -> np.ndarray | None:
         """(size²,) float32 in [-1, 1], or None: mean ownership in the last playouts, positive for the side to move."""
@@ -365,8 +396,8 @@ class TreePool:
 
     def candidates(self, slot: int, size: int, priors: bool = False) -> list[Candidate]:
         """The root's visited children, the best first; with their priors if ``priors``."""
-        found, nodes = [], self.nodes
-        for child in self._children(slot, 0):
+        found, nodes, best = [], self.nodes, self._surest(slot)
+        for child in sorted(self._children(slot, 0), key=lambda child: child != best):
             nodes_of_line = [child]
             while len(following := self._children(slot, nodes_of_line[-1])):
                 nodes_of_line.append(following[0])

@@ -363,3 +363,48 @@ def test_a_root_whose_moves_are_all_forbidden_is_searched_without_touching_the_l
     search(trees, [game], flat_net, 40, params, keep=True)
     assert {float(column[slot, -1]) for column in columns} == {77.0}
     assert trees.nodes.visits[slot, 0] == 40 and not trees.candidates(slot, 9)
+
+
+def test_mean_squares_are_those_of_all_results_below_a_node() -> None:
+    trees = tree.TreePool(2**15)
+    [slot] = search(trees, [game_of("E5 C3 G7")], stone_counter, 300)
+    nodes, checked = trees.nodes, 0
+    for node in range(int(trees.roots[slot]["used"])):
+        count, first = int(nodes.visits[slot, node]), int(nodes.first[slot, node])
+        if first < 0 or count < 2:
+            continue
+        family = slice(first, first + int(nodes.children[slot, node]))
+        visits, values, squares = (
+            column[slot, family].astype(float) for column in (nodes.visits, nodes.value, nodes.square)
+        )
+        assert (visits >= 0).all()
+        own = count * nodes.value[slot, node] - (visits * (1 - values)).sum()  # the node's first result
+        below = own**2 + (visits * (1 - 2 * values + squares)).sum()
+        assert nodes.square[slot, node] == pytest.approx(below / count, abs=1e-4)
+        checked += 1
+    assert checked > 20
+
+
+@pytest.mark.parametrize(
+    ("visits", "values", "variances", "best"),
+    [
+        ([60, 40], [0.5, 0.51], [0.01, 0.01], 0),  # more visits are surer
+        ([60, 40], [0.5, 0.60], [0.01, 0.01], 1),
+        ([60, 40], [0.5, 0.60], [0.01, 0.09], 0),  # its results scatter
+        ([50, 50], [0.5, 0.50], [0.02, 0.01], 1),
+        ([90, 13, 0], [0.5, 0.9, 0.0], [0.01, 0.0, 0.0], 0),  # below 15 % of the most visits
+        ([90, 14, 0], [0.5, 0.9, 0.0], [0.01, 0.0, 0.0], 1),
+        ([tree.FORBIDDEN, 1, 2], [0.9, 0.9, 0.4], [0.0, 0.0, 0.0], 2),  # one result says little
+        ([0, 0], [0.0, 0.0], [0.0, 0.0], -1),
+    ],
+)
+def test_the_surest_move_has_the_highest_lower_confidence_bound(
+    visits: list[int], values: list[float], variances: list[float], best: int
+) -> None:
+    nodes = tree.Nodes.empty(1, 4)
+    nodes.first[0, 0], nodes.children[0, 0] = 1, len(visits)
+    below = slice(1, 1 + len(visits))
+    nodes.visits[0, below], nodes.value[0, below] = visits, values
+    nodes.square[0, below] = np.square(values) + variances
+    chosen = int(tree.surest_child(nodes, 0, 5.0))
+    assert chosen == (best + 1 if best >= 0 else -1)
