@@ -227,5 +227,5 @@ BOT = BotKind(
     tells_win_rate=True,
     analyses=True,
     teaches=True,
-    revision=5,
+    revision=6,
 )
