@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 from torch import distributed
@@ -61,6 +62,23 @@ def join_processes(config: Loop) -> Iterator[torch.device]:
 def processes() -> int:
     """The number of processes of this run."""
     return distributed.get_world_size() if distributed.is_initialized() else 1
+
+
+def rank() -> int:
+    """The number of this process among those of the run."""
+    return distributed.get_rank() if distributed.is_initialized() else 0
+
+
+Found = TypeVar("Found")
+
+
+def gather(found: Found) -> list[Found]:
+    """What each process of the run has found, in the order of their ranks. All of them have to call it."""
+    if processes() == 1:
+        return [found]
+    everything: list[Any] = [None] * processes()
+    distributed.all_gather_object(everything, found)
+    return everything
 
 
 def refuse_torchrun(why: str) -> None:

@@ -209,7 +209,7 @@ def window(rows: int, begin: int, power: float = 0.75, slope: float = 0.4) -> in
 
 
 class Replay:
-    """The replay window: games of one size in a folder and in memory."""
+    """The replay window: games of one size in a folder and in memory. Of several processes the first one writes."""
 
     def __init__(self, folder: Path, size: int, begin: int = 2**62):
         """The window grows to ``begin`` rows, then slower. Raises ConfigError for games of another size or version."""
@@ -238,18 +238,22 @@ class Replay:
         self._joined = None
 
     def add(self, played: Sequence[PlayedGame], seconds: float = 0.0) -> None:
-        """Add games; they are on disk when this returns. Raises StoreError for a full disk."""
+        """Add games; they are on disk when the first process returns. Raises StoreError for a full disk."""
         if not played:
             return
         chunk = make_chunk(played, self.size, seconds)
         counts = self.rows + len(chunk["places"]), self.games + len(played), self.positions + len(chunk["moves"])
-        if not (self.folder / FORMAT_FILE).exists():
-            write(self.folder / FORMAT_FILE, json.dumps(self._about) + "\n", error=ConfigError)
         path = self.folder / "{:011}-{:09}-{:011}.npz".format(*counts)
-        with replacing(path) as aside, aside.open("wb") as file:
-            np.savez_compressed(file, **chunk)  # type: ignore[arg-type]  # numpy takes an array for its flag
+        if is_first():
+            self._write(path, chunk)
         self._take(path, chunk)
         self._forget()
+
+    def _write(self, path: Path, chunk: Mapping[str, np.ndarray]) -> None:
+        if not (self.folder / FORMAT_FILE).exists():
+            write(self.folder / FORMAT_FILE, json.dumps(self._about) + "\n", error=ConfigError)
+        with replacing(path) as aside, aside.open("wb") as file:
+            np.savez_compressed(file, **chunk)  # type: ignore[arg-type]  # numpy takes an array for its flag
 
     def _forget(self) -> None:
         """Remove the oldest files of games outside the window."""
@@ -260,7 +264,8 @@ class Replay:
             if kept < window(self.rows, self._begin):
                 return
             self._parts.popleft()
-            path.unlink(missing_ok=True)
+            if is_first():
+                path.unlink(missing_ok=True)
             self._joined = None
 
     @property

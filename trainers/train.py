@@ -38,7 +38,7 @@ from trainers.first_net import build, encoder_of
 from trainers.games import Batch
 from trainers.losses import Target, to_tensors
 from trainers.optimizers import build_optimizers, learning_rate
-from trainers.processes import pick_device, processes, refuse_torchrun, stop_signals
+from trainers.processes import pick_device, processes, rank, refuse_torchrun, stop_signals
 from trainers.records import SplitRule
 from trainers.settings import (
     METRICS_FILE,
@@ -57,8 +57,6 @@ def check(config: Supervised, heads: Sequence[str], results: Path) -> None:
     check_run(config)
     if config.test_split + config.validation_split >= 1:
         raise ConfigError("test_split and validation_split leave no games to learn from; lower them")
-    if config.batch_size % (shared := int(os.environ.get("WORLD_SIZE", "1"))):
-        raise ConfigError(f"a batch of {config.batch_size} can't be shared by {shared} processes; choose a multiple")
     with torch.no_grad():
         planes = torch.zeros(1, encoder_of(config, results).planes, config.size, config.size)
         outputs = build(config, results).eval()(planes)._asdict()
@@ -73,10 +71,14 @@ def check_run(config: Loop) -> None:
     if not config.limits():
         raise ConfigError(f"a training run needs an end: give {' or '.join(config.ends())}")
     pick_device(config.device)
+    shared, batch_size = int(os.environ.get("WORLD_SIZE", "1")), getattr(config, "batch_size", 0)
+    if batch_size % shared:
+        raise ConfigError(f"a batch of {batch_size} can't be shared by {shared} processes; choose a multiple")
     if isinstance(config, Supervised) and config.average and not config.start:
         raise ConfigError("average names nets for the mean with that of start; give --start, too")
+    if config.trainer == "rl":
+        refuse_torchrun("arena train rl learns in one process: start it without torchrun")
     if not isinstance(config, Supervised):
-        refuse_torchrun(f"arena train {config.trainer} learns in one process: start it without torchrun")
         for name in ("games", "eval_games"):
             if (count := getattr(config, name, 0)) % 2:
                 raise ConfigError(f"{name} = {count} can't be played in pairs, with both colours; give an even number")
@@ -157,7 +159,7 @@ class Run:
         self.settings = settings_of_a_step(config)
         self.parent = Checkpoint.open(find(config.start, results)).identity if config.start else ""
         self.step_count = self.rows = self.games = 0
-        self.stop_asked = self._stop_agreed = False
+        self.stop_asked = self.stop_agreed = False
         self._sums: Tensor | None = None  # over processes, in the last step: requests to stop, and seconds
         self._averages, self._weights = (
             [part for part in net.state_dict().values() if part.is_floating_point()] for net in (self.averaged, network)
@@ -198,7 +200,7 @@ class Run:
     @property
     def is_over(self) -> bool:
         """Whether the budget is spent or a process was asked to stop; true in all processes after the same step."""
-        return self._stop_agreed or self.done >= 1
+        return self.stop_agreed or self.done >= 1
 
     @property
     def minutes_left(self) -> float | None:
@@ -209,15 +211,14 @@ class Run:
 
     def batches(self, make_batch: MakeBatch, batch_size: int) -> Batches:
         """This process's parts of the batches until the run is over, prepared in a thread."""
-        rank = distributed.get_rank() if distributed.is_initialized() else 0
         share = batch_size // processes()
-        starts = count(self.rows + rank * share, batch_size)
+        starts = count(self.rows + rank() * share, batch_size)
         with closing(prefetch(make_batch, starts, share, self.device)) as ahead:
             while not self.is_over:
                 asked = time.monotonic()
                 part = next(ahead)
                 self._waited = time.monotonic() - asked
-                torch.manual_seed(self.config.seed + self.rows + share * rank)  # for dropout, as in a resumed run
+                torch.manual_seed(self.config.seed + self.rows + share * rank())  # for dropout, as in a resumed run
                 yield part
 
     def forward(self, planes: Tensor) -> Outputs:
@@ -290,7 +291,7 @@ class Run:
             distributed.all_reduce(sums)
             read, self._sums = sums if self._sums is None else self._sums, sums
             asked, seconds = (read / processes()).tolist()
-        self._stop_agreed, self._agreed_seconds = asked > 0, seconds
+        self.stop_agreed, self._agreed_seconds = asked > 0, seconds
 
     def learn(
         self, make_batch: MakeBatch, loss: Loss, origin: Origin, measure: Measure, show: Callable[[Progress], None]

@@ -3,9 +3,11 @@
 Each round the averaged net plays against itself with a Gumbel search (Danihelka et al. 2022, "Policy improvement by
 planning with Gumbel"), and learns from the latest games: improved policy, result and win rate, final owners, and score.
 Playout cap randomization, ownership and score targets, varied komi and the growing window are KataGo's (Wu 2019,
-"Accelerating self-play learning in Go"). Games are played in threads beside the learner, or on a cluster.
+"Accelerating self-play learning in Go"). Games are played in threads beside the learner, or on a cluster. Each process
+of torchrun plays a part of a round's games and learns from a part of each batch; all of them hold all games.
 """
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -36,11 +38,11 @@ from trainers.first_net import build, encoder_of, inherited_rules, start_of
 from trainers.live_inference import LiveEvaluator
 from trainers.losses import search_loss
 from trainers.metrics import of_rows
-from trainers.processes import join_processes
+from trainers.processes import gather, join_processes, processes, rank, refuse_torchrun
 from trainers.ratings import STEP, Rating, RatingMatch, SelfPlayProgress, read_ratings, write_rating
 from trainers.replay import Replay, encode_searches, in_order, make_chunk, searched_games
 from trainers.selfplay import NewGame, Parallelism, PlayedGame, Players, SearchGames, SelfPlayNet
-from trainers.settings import ClusterOptions
+from trainers.settings import ClusterOptions, is_first
 from trainers.settings import Zero as Config
 from trainers.slots import SelfPlayParams
 from trainers.train import Origin, Run, check_run, forget_snapshots, prefetch
@@ -130,9 +132,11 @@ def warm_up(latest: SelfPlayWeights, encoder: Encoder, device: torch.device, con
     encode_searches(searched, encoder, np.arange(len(searched)), np.zeros(len(searched), np.int64))
 
 
-def check(config: Config, results: Path) -> None:
+def check(config: Config, results: Path, cluster: ClusterOptions | None = None) -> None:
     """Raise ConfigError or CheckpointError for invalid settings."""
     check_run(config)
+    if cluster is not None:
+        refuse_torchrun("the games of a cluster come to one process: start it without torchrun")
     if not config.net.startswith("arena-"):
         raise ConfigError(f"the net {config.net} hasn't all four heads; choose arena-BLOCKSxCHANNELS")
     if config.start:
@@ -143,14 +147,16 @@ def check(config: Config, results: Path) -> None:
 def learn(run: Run, config: Config, replay: Replay, encoder: Encoder) -> float:
     """Make the steps that the new rows allow, at most those of two rounds; rows a second."""
     began, rows, batch = time.monotonic(), run.rows, config.batch_size
+    share = batch // processes()
     due = min(config.replay_ratio * replay.rows - rows, 2 * config.replay_ratio * ROUND_BATCHES * batch)
     steps = int(due) // batch if replay.rows else 0
     make = partial(replay.batch, config.seed, encoder, config.num_workers)
-    with closing(prefetch(make, range(rows, rows + steps * batch, batch), batch, run.device)) as ahead:
+    starts = range(rows + rank() * share, rows + steps * batch, batch)
+    with closing(prefetch(make, starts, share, run.device)) as ahead:
         for planes, targets in ahead:
             losses = search_loss(run.forward(planes), targets, config.outcome_share)
             run.step(losses.total(config), losses.figures(), batch)
-            if run.stop_asked:
+            if run.stop_agreed:
                 break
     run.require_finite()
     return (run.rows - rows) / max(1e-9, time.monotonic() - began)
@@ -165,7 +171,7 @@ def train(
 ) -> Path:
     """As ``rl.train``; games are played here or on a ``cluster``, into training/NAME/games. A stopped run keeps all
     finished games; a killed one loses those of one round, and the steps since the state was saved."""
-    check(config, results)
+    check(config, results, cluster)
     opponents = [registry.resolve(name).checked(config.size) for name in config.eval_opponents]
     encoder, splits = encoder_of(config, results), inherited_rules(config, results)
     rules = Rules.preset("cgos", config.size, None if config.komi is None else round(2 * config.komi) / 2)
@@ -196,9 +202,9 @@ def train(
                 net.take(found.network, found.planes)
             return found
 
-        def goes_on() -> bool:
-            run.count_minutes()
-            return run.done < 1 and not run.stop_asked
+        def waits() -> bool:
+            """Whether this process waits for more games."""
+            return not run.stop_asked and run.seconds < 60 * (config.max_minutes or math.inf)
 
         def origin() -> Origin:
             words = f"{replay.games} games of its own search, {replay.rows} of {replay.positions} positions in full"
@@ -240,8 +246,9 @@ def train(
                 matches = beside.submit(rate, player := player_of(snapshot), run.step_count, before)
                 before = run.step_count, player
 
-        latest, slots, taken = refresh(), config.parallel_games, time.monotonic()
-        numbers = range(run.games, config.max_games or run.games + MANY)
+        latest, slots = refresh(), config.parallel_games
+        taken = counted = time.monotonic()
+        numbers = range(run.games + rank(), config.max_games or run.games + MANY, processes())
         if nodes is None:
             warm_up(latest, encoder, device, config)
             parallels, left = Parallelism.of(device.type != "cpu", slots, config.num_workers), iter(numbers)
@@ -254,21 +261,30 @@ def train(
             engines = [partial(nodes.play, work, deque(numbers), RANGE * slots, lambda: latest)]
 
         with Players(engines, NICE_INCREMENT) as players:
-            while goes_on():
+            while True:
+                run.count_minutes()
+                if run.is_over:
+                    break
+
                 # Take the games of a round
                 began = time.monotonic()
-                played = players.take(ROUND_BATCHES * config.batch_size, goes_on)
+                own = players.take(ROUND_BATCHES * config.batch_size / processes(), waits)
+                parts, counts, asked = zip(*gather((own, net.counts(), run.stop_asked)), strict=True)
+                interval, counted = time.monotonic() - counted, time.monotonic()
+                played = [game for part in parts for game in part]
                 unseen = searched_games(config.size, make_chunk(played, config.size))
                 replay.add(played)
                 run.games = replay.games
-                if run.stop_asked or not played:
+                if any(asked) or not played:
                     break
 
                 # Measure the net on the new games, learn from the latest games, give the new weights to the players
-                measured = of_rows(run.averaged, in_order(unseen, encoder, MEASURED), "validation")
+                measured = (
+                    of_rows(run.averaged, in_order(unseen, encoder, MEASURED), "validation") if is_first() else {}
+                )
                 learned_per_second = learn(run, config, replay, encoder)
                 latest, age, taken = refresh(), time.monotonic() - taken, time.monotonic()
-                evaluated, batches = net.counts()
+                evaluated, batches = np.sum(counts, 0).tolist()
 
                 # Log, save and measure
                 figures = {
@@ -283,24 +299,28 @@ def train(
                     "int8": float(net.is_int8),
                     "learned_per_second": learned_per_second,
                     "weights_seconds": age,
-                    "evaluations_per_second": evaluated / age,
+                    "evaluations_per_second": evaluated / interval,
                     "batch_fill": evaluated / max(1, batches) / fullest,
                     **measured,
                     **run.figures(),
                 }
-                run.log(**figures)
+                if is_first():
+                    run.log(**figures)
                 run.save_when_due()
                 if run.step_count and run.snapshot_is_due():
                     save_snapshot(net.is_int8)
                 ratings = read_ratings(run.folder, run.step_count)
                 on_progress(SelfPlayProgress(run.step_count, figures, run.minutes_left, ratings))
-        replay.add(players.rest())
+        replay.add([game for part in gather(players.rest()) for game in part])
         run.games = replay.games
 
-        run.save()
+        if is_first():
+            run.save()
         if not run.rows:
             played_only = f"{config.name}: nothing was learned, as {run.games} games gave {replay.rows} rows"
             raise ConfigError(f"{played_only} for batches of {config.batch_size}; resume it with a larger budget")
+        if not is_first():
+            return run.saved
         metrics: dict[str, float] = {"games": run.games, "positions": replay.positions}
         if run.done >= 1 and not run.stop_asked:
             matches.result()

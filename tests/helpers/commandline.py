@@ -69,3 +69,13 @@ def refused(done: Done, *words: str) -> None:
     assert len(lines) == 1, done.stderr
     for word in words:
         assert word in lines[0]
+
+
+def torchrun(words: str, folder: Path) -> str:
+    """``arena train`` in two processes of torchrun; what it printed."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "arena"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [*command, "train", *words.split()]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=300)
+    assert run.returncode == 0, run.stderr
+    return run.stdout

@@ -4,7 +4,6 @@ import json
 import math
 import os
 import resource
-import subprocess
 import sys
 from contextlib import closing
 from dataclasses import replace
@@ -16,6 +15,7 @@ from unittest.mock import Mock, call
 import numpy as np
 import pytest
 import torch
+from helpers.commandline import torchrun
 from helpers.training import Killed, steps_logged
 from torch.nn import functional
 from typer.testing import CliRunner
@@ -307,16 +307,6 @@ def test_a_childs_held_out_games_are_never_its_parents_training_games(tiny: sl.C
         inherited_rules(replace(short, start="child"), tmp_path)
     with pytest.raises(RecordError, match=r"set: .* a split that this version doesn't know .*by_club"):
         data.read_split(replace(other, data=(str(tmp_path / "set"),)), cache)
-
-
-def torchrun(words: str, folder: Path) -> str:
-    """``arena train`` in two processes; what it printed."""
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "arena"]
-    environment = os.environ | {"PYTHONPATH": str(Path(sl.__file__).parent.parent), "OMP_NUM_THREADS": "1"}
-    command = [*torchrun, "train", *words.split()]
-    run = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=300)
-    assert run.returncode == 0, run.stderr
-    return run.stdout
 
 
 @pytest.mark.slow

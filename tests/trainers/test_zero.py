@@ -1,5 +1,6 @@
 """Learning from one's own searches: the games, the nets that play while they learn, and what a run promises."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from random import Random
 import numpy as np
 import pytest
 import torch
-from helpers.commandline import arena, refused
+from helpers.commandline import arena, refused, torchrun
 from helpers.selfplay import replayed
 
 from arena import ConfigError
@@ -279,3 +280,19 @@ def test_a_run_that_is_killed_again_and_again_goes_on(tmp_path: Path, caplog: py
             process.kill()
         counts.append(Replay(folder, SIZE, 20_000).games)
     assert not caplog.messages and counts == sorted(counts) and counts[-1] > 0
+
+
+@pytest.mark.slow
+def test_processes_of_torchrun_share_the_games_and_each_batch(tmp_path: Path) -> None:
+    """The first one reports and saves, and a single process continues the run."""
+    words = "zero --name z --preset tiny --device cpu --batch-size 8 --parallel-games 4 --visits 8"
+    words += " --cheap-search-visits 4 --eval-opponents= --eval-games 2"
+    assert torchrun(f"{words} --max-games 40", tmp_path).count("results/checkpoints/z") == 1
+    folder = tmp_path / "results" / "training" / "z"
+    assert sorted(Replay(folder / "games", SIZE).numbers) == [*range(40)]
+    rounds = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    steps = [line["step"] for line in rounds]
+    assert steps == sorted(set(steps)) and rounds[-1]["games"] == 40
+    assert all(line["rows"] == 8 * line["step"] for line in rounds)
+    arena("train", *words.split(), "--max-games", "60", folder=tmp_path)
+    assert sorted(Replay(folder / "games", SIZE).numbers) == [*range(60)]
