@@ -17,7 +17,7 @@ from arena.go.coords import SYMMETRIES
 from arena.go.game import Game, Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.go.sgf import move_notes, write_sgf
-from arena.match.openings import position_of
+from arena.match.openings import position_key
 from arena.players.player import Player
 from arena.players.registry import Registry
 from arena.results.analysis import with_all_visits
@@ -42,7 +42,7 @@ def make_book(player: Player, rules: Rules, count: int, plies: int, visits: int,
             for number in range(drawn + 1, drawn + AT_ONCE + 1):
                 game = _draw(bot, rules, plies, seed, number)
                 if not game.is_over:
-                    games.setdefault(position_of(game), game)
+                    games.setdefault(position_key(game), game)
             drawn += AT_ONCE
             balanced = _balanced(bot, [game for position, game in games.items() if position not in seen], visits)
             seen |= games.keys()

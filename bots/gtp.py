@@ -28,7 +28,7 @@ import numpy as np
 from arena import BotFault, BotKilled, BotTimeout, ConfigError
 from arena.contract import guard
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, setting
-from arena.contract.code import digest_of, find_program
+from arena.contract.code import digest_of_files, find_program
 from arena.contract.guard import kill_marked
 from arena.contract.limits import TimeSettings
 from arena.contract.settings import describe
@@ -436,7 +436,7 @@ class GtpBot(Bot):
             return engine.ask(f"genmove {letter}", deadline).partition("#")[0].strip()  # a comment follows
         lines = engine.ask(f"{SEARCH} {letter} {INTERVAL} ownership true", deadline).splitlines()
         if reports := [line for line in lines if line.startswith("info ")]:
-            self._report = read_report(reports[-1], size)
+            self._report = read_analysis(reports[-1], size)
         return next((line.removeprefix("play ").strip() for line in lines if line.startswith("play ")), "")
 
 
@@ -455,7 +455,7 @@ def katago_rules(rules: Rules) -> str:
     return json.dumps({**rules.katago(), "friendlyPassOk": False}, separators=(",", ":"))
 
 
-def read_report(line: str, size: int) -> tuple[list[Candidate], np.ndarray | None]:
+def read_analysis(line: str, size: int) -> tuple[list[Candidate], np.ndarray | None]:
     """The candidates, the best first, and ownership (size²,) in [-1, 1] or None, both for the side to move, from a line
     of ``kata-analyze`` (KataGo, docs/GTP_Extensions.md). Unreadable parts are left out."""
     ownership, candidates = None, list[Candidate]()
@@ -489,7 +489,9 @@ def code(config: Config) -> str:
         return ""
     found, folder = _find(program, config), expanduser(config.cwd) or os.curdir
     named = [Path(folder, part) for argument in arguments for part in {argument, argument.partition("=")[2]}]
-    return digest_of([*([] if found is None else [Path(found)]), *(path for path in named if os.path.isfile(path))])
+    return digest_of_files(
+        [*([] if found is None else [Path(found)]), *(path for path in named if os.path.isfile(path))]
+    )
 
 
 def check(config: Config, size: int) -> str:

@@ -190,7 +190,7 @@ def export(
     return save(folder, manifest, write)
 
 
-def describe(network: Net, name: str, encoder: Encoder, rules: Rules, **known: Any) -> Manifest:
+def manifest_of(network: Net, name: str, encoder: Encoder, rules: Rules, **known: Any) -> Manifest:
     """The manifest of a net trained on games by ``rules``; ``known`` are other fields."""
     only, now = getattr(network.config, "size", 0), datetime.now(UTC).isoformat(timespec="seconds")
     sizes, shape = (only or MIN_SIZE, only or MAX_SIZE, rules.size), asdict(network.config)

@@ -19,7 +19,7 @@ from bots.nets.inference import Evaluator
 from bots.nets.katago import ENCODER, HUMAN_ENCODER, read_katago
 from bots.nets.packing import pack
 from bots.policy import pick_move
-from trainers.export import describe, write_models
+from trainers.export import manifest_of, write_models
 
 SIZE, GAMES, CHECKED = 9, 16, 256  # board size and games of the check, and their positions that are compared
 
@@ -73,7 +73,7 @@ def import_katago(path: Path, folder: Path, on_step: Callable[[str], None] = lam
     origin = {"file": path.name, "sha256": digest, "net": network.name, "version": network.version}
     about = {"licence": licence_of(network.name), "trained_by": "KataGo (David J. Wu and contributors)"}
     rules = Rules.preset("tromp-taylor", SIZE)
-    manifest = describe(network, folder.name, encoder, rules, trainer="import", settings=origin | about)
+    manifest = manifest_of(network, folder.name, encoder, rules, trainer="import", settings=origin | about)
 
     def write(aside: Path) -> dict[str, float]:
         state = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}

@@ -69,10 +69,10 @@ def rank() -> int:
     return distributed.get_rank() if distributed.is_initialized() else 0
 
 
-Found = TypeVar("Found")
+Part = TypeVar("Part")
 
 
-def gather(found: Found) -> list[Found]:
+def gather(found: Part) -> list[Part]:
     """What each process of the run has found, in the order of their ranks. All of them have to call it."""
     if processes() == 1:
         return [found]

@@ -293,7 +293,7 @@ def _parse_all(chunks: Iterator[list[bytes]], filter: GameFilter, processes: int
         raise RecordError("a process that reads games was killed (out of memory?); use --workers 1") from None
 
 
-def read_texts(path: Path) -> Iterator[bytes]:
+def sgf_texts(path: Path) -> Iterator[bytes]:
     """The games of an ``arena.db`` or a path that ``arena.go.collection`` reads, as SGF texts. Raises RecordError."""
     if path.suffix != ".db":
         yield from (text for _, _, text in collection.read_texts(path))
@@ -378,12 +378,12 @@ def build(
     processes: int = 1,
     on_progress: Callable[[int, int], None] = lambda read, kept: None,
 ) -> Dataset:
-    """Read the games of paths (see ``read_texts``), without symmetric duplicates, into a new dataset at ``folder``.
+    """Read the games of paths (see ``sgf_texts``), without symmetric duplicates, into a new dataset at ``folder``.
     ``on_progress`` gets the numbers of games read and kept. Leaves nothing if interrupted. Raises RecordError if a path
     can't be read, no game is left, or ``folder`` exists."""
     if folder.exists():
         raise RecordError(f"{folder} exists already; choose another --out or remove it")
-    sources, texts = describe_sources(paths), (text for path in paths for text in read_texts(path))
+    sources, texts = describe_sources(paths), (text for path in paths for text in sgf_texts(path))
     parts, rejects, kept = [games_from_records((), filter.size)], Counter[str](), 0
     for games, refused in _parse_all(iter(lambda: list(islice(texts, CHUNK)), []), filter, processes):
         parts.append(games)

@@ -100,7 +100,7 @@ def take_each(numbers: deque[int]) -> Iterator[int]:
 Evaluations = Generator[tuple[int, np.ndarray], tuple[np.ndarray, np.ndarray], None]
 """Yields the number of an evaluator and planes (B, P, n, n); receives the result of ``SelfPlayNet.evaluate``."""
 
-Result = TypeVar("Result")
+Made = TypeVar("Made")
 
 
 class SelfPlayGames:
@@ -155,7 +155,7 @@ class SelfPlayGames:
             known = (int(self._numbers[slot]), moves, komi, margin, is_sound, plies, levels, rates)
             self._over.append(PlayedGame(*known, lines=lines, given=int(self._given[slot])))
 
-    def _in_parts(self, work: Callable[[slice], Result], count: int) -> list[Result]:
+    def _in_parts(self, work: Callable[[slice], Made], count: int) -> list[Made]:
         """The results of ``work`` for pieces of ``count`` slots, which the threads share."""
         most = min(PIECE, max(2, -(-count // self._threads)))
         pieces = [slice(first, min(first + most, count)) for first in range(0, count, most)]

@@ -151,7 +151,7 @@ def copy_positions(games, which, positions):
 
 
 @inlined
-def play_move(games, slot, move):
+def play_in_slot(games, slot, move):
     """Play a legal move; two passes or the limit end the game."""
     board, moves = games.boards[slot], games.moves[slot]
     length = games.lengths[slot]
@@ -182,7 +182,7 @@ def write_sensible(games, slot, mask):
 
 
 @kernel
-def draw_move(weights, temperature, share):
+def sample_move(weights, temperature, share):
     """Draw a move from ``weights`` (moves,) ^ (1 / ``temperature``) by the random number ``share`` in [0, 1). At
     temperature 0 it is the first of those with the largest weight."""
     best = np.argmax(weights)
@@ -211,7 +211,7 @@ def play_policies(games, which, logits):
         for move in range(mask.shape[0]):
             weights[move] = np.exp(np.float64(logits[i, move]) - top) if mask[move] else 0.0
         state = next_random(seeded(games.seeds[slot] + np.uint64(games.lengths[slot] + 1) * _STEP))
-        play_move(games, slot, draw_move(weights, 1.0, np.float64(state >> _S11) * _SHARE))
+        play_in_slot(games, slot, sample_move(weights, 1.0, np.float64(state >> _S11) * _SHARE))
 
 
 def all_sensible(games: Games) -> np.ndarray:
@@ -233,7 +233,7 @@ def mark_sensible(room, size, moves, starts, komis, masks, everywhere):
         for place in range(starts[i], starts[i + 1]):
             if everywhere:
                 write_sensible(room, 0, masks[place])
-            play_move(room, 0, np.int64(moves[place]))
+            play_in_slot(room, 0, np.int64(moves[place]))
         if not everywhere:
             write_sensible(room, 0, masks[i])
 
@@ -398,9 +398,9 @@ def _decide(games, searches, slot, params, puct, weights):
     else:
         _child_weights(games, searches, slot, kind == DRAWN, weights)
         late = 0.0 if length >= params.temperature_moves else params.temperature
-        move = draw_move(weights, 1.0 if kind == DRAWN else late, searches.shares[slot])
+        move = sample_move(weights, 1.0 if kind == DRAWN else late, searches.shares[slot])
     point = point_of(board, move) if move < weights.shape[0] - 1 else 0
-    play_move(games, slot, move)
+    play_in_slot(games, slot, move)
     follow(searches, slot, point, params.reuse)
     if not games.playing[slot]:
         searches.roots[slot].budget = 0  # no leaves

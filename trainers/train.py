@@ -33,7 +33,7 @@ from arena.go.game import Rules
 from arena.go.planes import Encoder
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Outputs
-from trainers.export import describe, export
+from trainers.export import export, manifest_of
 from trainers.first_net import build, encoder_of
 from trainers.games import Batch
 from trainers.losses import Target, to_tensors
@@ -417,7 +417,7 @@ class Run:
         """Export the averaged net; its folder. A snapshot has a ``name`` and is compared with torch on few positions.
         Without ``calibrates`` there is no int8."""
         network = deepcopy(self.averaged).cpu()
-        manifest = describe(
+        manifest = manifest_of(
             network,
             name or self.config.name,
             origin.encoder,

@@ -122,7 +122,7 @@ def play_there(slots: int, encoder: str, numbers: Sequence[int], stage: Stage) -
     yield from play(stage.latest.games(net, Parallelism(slots)), lambda: stage.latest, iter(numbers), goes_on)
 
 
-def warm_up(latest: SelfPlayWeights, encoder: Encoder, device: torch.device, config: Config) -> None:
+def compile_kernels(latest: SelfPlayWeights, encoder: Encoder, device: torch.device, config: Config) -> None:
     """Play a game and encode its rows, so that all kernels are compiled before the minutes of a run begin."""
     net = LiveEvaluator(encoder, device, config.bf16)
     net.take(latest.network, latest.planes)
@@ -250,7 +250,7 @@ def train(
         taken = counted = time.monotonic()
         numbers = range(run.games + rank(), config.max_games or run.games + MANY, processes())
         if nodes is None:
-            warm_up(latest, encoder, device, config)
+            compile_kernels(latest, encoder, device, config)
             parallels, left = Parallelism.of(device.type != "cpu", slots, config.num_workers), iter(numbers)
             engines = [partial(play, latest.games(net, one), lambda: latest, left) for one in parallels]
             fullest = parallels[0].slots / parallels[0].groups

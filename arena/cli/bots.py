@@ -18,7 +18,7 @@ import typer
 
 from arena import ConfigError, UserError
 from arena.cli import options
-from arena.cli.options import RESULTS, Argument, ConfigFile, Number, Results, with_options
+from arena.cli.options import RESULTS, Argument, ConfigFile, Number, ResultsFolder, with_options
 from arena.players.config import TermsTable
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ SCREENS = ("match", "tournament", "gate", "play", "show")  # the commands that h
 
 
 def bots(
-    name: Annotated[str | None, Argument(metavar="NAME")] = None, results: Results = RESULTS, config: ConfigFile = None
+    name: Annotated[str | None, Argument(metavar="NAME")] = None,
+    results: ResultsFolder = RESULTS,
+    config: ConfigFile = None,
 ) -> None:
     """List the bots, or explain the settings of the bot NAME.
 
@@ -72,7 +74,7 @@ def known_ratings(registry: Registry, results: Path) -> tuple[dict[str, EloEstim
 def check(
     bots: Annotated[list[str], Argument(metavar="BOT")],
     terms: TermsTable = options.NO_TERMS,
-    results: Results = RESULTS,
+    results: ResultsFolder = RESULTS,
     config: ConfigFile = None,
 ) -> None:
     """Play a short game of each bot against itself.
@@ -101,7 +103,7 @@ def gtp(
     bot: Annotated[str, Argument(metavar="BOT")],
     terms: TermsTable = options.NO_TERMS,
     seed: Annotated[int | None, Number(help="Random seed (default: a new one each time).")] = None,
-    results: Results = RESULTS,
+    results: ResultsFolder = RESULTS,
     config: ConfigFile = None,
 ) -> None:
     """Serve a bot over GTP, for GoGui, Sabaki or CGOS.
@@ -126,7 +128,7 @@ def gtp(
 
 
 def analysis(
-    bot: Annotated[str, Argument(metavar="BOT")], results: Results = RESULTS, config: ConfigFile = None
+    bot: Annotated[str, Argument(metavar="BOT")], results: ResultsFolder = RESULTS, config: ConfigFile = None
 ) -> None:
     """Serve a bot over KataGo's JSON analysis, for KaTrain and others.
 
@@ -205,7 +207,7 @@ def serve(
     LocalServer(command, port).serve()
 
 
-def doctor(results: Results = RESULTS, config: ConfigFile = None) -> None:
+def doctor(results: ResultsFolder = RESULTS, config: ConfigFile = None) -> None:
     """Check the installation and suggest fixes.
 
     Nothing that arena.toml names is started; arena check does that. The exit code is 1 if something failed.

@@ -11,7 +11,7 @@ import typer
 
 from arena import ConfigError, plural
 from arena.cli import options
-from arena.cli.options import RESULTS, Argument, ConfigFile, Number, Option, Results, with_options
+from arena.cli.options import RESULTS, Argument, ConfigFile, Number, Option, ResultsFolder, with_options
 from arena.players.config import TermsTable, TournamentTable, default
 from arena.system import cores
 
@@ -34,7 +34,7 @@ def match(
     handicap: Annotated[int, Number(help="A gives B, who has Black, 2 to 9 stones at komi 0.5.")] = 0,
     terms: TermsTable = options.NO_TERMS,
     workers: options.Workers = 0,
-    cluster: options.Cluster = None,
+    cluster: options.ClusterAddress = None,
     sprt: Annotated[
         tuple[float, float] | None, Option(metavar="ELO0 ELO1", help="Stop when a sequential test accepts either.")
     ] = None,
@@ -44,7 +44,7 @@ def match(
     plan: Annotated[float | None, Option(metavar="ELO", help="Estimate how many games it takes to see this.")] = None,
     bell: options.Bell = False,
     as_json: options.Json = False,
-    results: Results = RESULTS,
+    results: ResultsFolder = RESULTS,
     config: ConfigFile = None,
 ) -> None:
     """Play a match of N games between A and B, with colours swapped.
@@ -139,10 +139,10 @@ def tournament(
     bots: Annotated[list[str] | None, Argument(metavar="BOT")] = None,
     terms: TournamentTable = TournamentTable(),  # noqa: B008  # frozen, and replaced by options
     workers: options.Workers = 0,
-    cluster: options.Cluster = None,
+    cluster: options.ClusterAddress = None,
     bell: options.Bell = False,
     as_json: options.Json = False,
-    results: Results = RESULTS,
+    results: ResultsFolder = RESULTS,
     config: ConfigFile = None,
 ) -> None:
     """Play a round robin, a gauntlet or a Swiss tournament.

@@ -12,7 +12,7 @@ import typer
 from arena import CheckpointError, ConfigError, RecordError, UserError, plural
 from arena.cli import options
 from arena.cli.match import SPRT_GAMES, sequential_test
-from arena.cli.options import RESULTS, Argument, ConfigFile, Number, Option, Results, with_options
+from arena.cli.options import RESULTS, Argument, ConfigFile, Number, Option, ResultsFolder, with_options
 from arena.players.config import TermsTable, default
 from arena.system import cores
 
@@ -31,8 +31,8 @@ def gate(
     games: Annotated[int | None, Number("-n", "--games", help="Maximum number of games (default 5000).")] = None,
     terms: TermsTable = options.NO_TERMS,
     workers: options.Workers = 0,
-    cluster: options.Cluster = None,
-    results: Results = RESULTS,
+    cluster: options.ClusterAddress = None,
+    results: ResultsFolder = RESULTS,
     config: ConfigFile = None,
 ) -> None:
     """Promote a checkpoint if a match shows that it is stronger.
@@ -157,7 +157,7 @@ def eval_(
     positions: Annotated[int, Number(help="Positions, of randomly drawn games (default 0: all).", min=0)] = 0,
     size: Annotated[int, Number(help="Only games on this board size (default 9).")] = 9,
     dead_stones: Annotated[bool, Option("--dead-stones", help="Mark dead stones.")] = False,
-    results: Results = RESULTS,
+    results: ResultsFolder = RESULTS,
 ) -> None:
     """Measure a net on games that it was not trained on.
 
@@ -199,7 +199,7 @@ def eval_(
 def import_(
     file: Annotated[Path, Argument(metavar="FILE")],
     name: Annotated[str, Option(metavar="NAME", help="Name of the checkpoint to make.")],
-    results: Results = RESULTS,
+    results: ResultsFolder = RESULTS,
 ) -> None:
     """Import a net of KataGo's as a checkpoint.
 

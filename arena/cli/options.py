@@ -32,14 +32,16 @@ RESULTS, CONFIG = Path("results"), Path("arena.toml")
 
 MAX_WORKERS = 4096  # more is a typing error: no node has that many cores
 
-Results = Annotated[Path, Option(metavar="FOLDER", help="Folder of database and checkpoints (default results).")]
+ResultsFolder = Annotated[Path, Option(metavar="FOLDER", help="Folder of database and checkpoints (default results).")]
 ConfigFile = Annotated[
     Path | None, Option("--config", metavar="FILE", help="File of bots (default: arena.toml, if it exists).")
 ]
 Json = Annotated[bool, Option("--json", help="Print JSON Lines instead (docs/guide.md).")]
 Bell = Annotated[bool, Option("--bell", help="Ring the terminal's bell at the end.")]
 Workers = Annotated[int, Number(help="Worker processes (default 0: all cores).", min=0, max=MAX_WORKERS)]
-Cluster = Annotated[str | None, Option(metavar="ADDRESS", help="Ray cluster: HOST:PORT, or auto (of this machine).")]
+ClusterAddress = Annotated[
+    str | None, Option(metavar="ADDRESS", help="Ray cluster: HOST:PORT, or auto (of this machine).")
+]
 
 NO_TERMS = TermsTable()
 

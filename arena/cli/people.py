@@ -143,7 +143,7 @@ def begin_game(
     return SavedGame(record, people, limits, players=players), bots
 
 
-def position_of(text: str, move: int | None, given: GameOptions, results: Path) -> GameRecord:
+def starting_position(text: str, move: int | None, given: GameOptions, results: Path) -> GameRecord:
     """The game to play on from, up to a number of moves. Raises UserError."""
     if (given.size, given.rules, given.komi, given.handicap) != (None,) * 4:
         raise ConfigError("--from keeps the game's size, rules, komi and handicap; leave these options out")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from arena import ConfigError
-from arena.cli.options import RESULTS, Argument, ConfigFile, Option, Results, registry_of, with_options
+from arena.cli.options import RESULTS, Argument, ConfigFile, Option, ResultsFolder, registry_of, with_options
 from arena.contract.settings import setting
 from arena.go.ranks import HUMAN_LIKE, rank_name, read_rank
 from arena.players.config import RULES
@@ -39,7 +39,7 @@ def play(
     ] = None,
     resume: Annotated[bool, Option("--resume", help="Continue your last game, or the one of this id.")] = False,
     plain: Annotated[bool, Option("--plain", help="Lines of text instead of the full screen.")] = False,
-    results: Results = RESULTS,
+    results: ResultsFolder = RESULTS,
     config: ConfigFile = None,
 ) -> None:
     """Play against a bot, or another person, at this terminal.
@@ -71,7 +71,7 @@ def play(
     setup = people.PlaySetup(registry, results, plain)
     if bot is None and not resume:
         bot = setup.choose_opponent(given.size or 9)
-    position = None if start is None else people.position_of(start, move, given, results)
+    position = None if start is None else people.starting_position(start, move, given, results)
     if start is None and move is not None:
         raise ConfigError(f"--move {move} needs --from, as in: arena play alphago --from game.sgf --move {move}")
     again, stored = True, setup.store_finished_games()

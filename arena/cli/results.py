@@ -16,7 +16,7 @@ from typer import confirm, prompt
 
 from arena import ConfigError, RecordError, UserError, files, plural
 from arena.cli import options
-from arena.cli.options import RESULTS, Argument, ConfigFile, Json, Number, Option, Results
+from arena.cli.options import RESULTS, Argument, ConfigFile, Json, Number, Option, ResultsFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ def elo(
     ] = None,
     csv: Annotated[Path | None, Option(metavar="FILE", help="Also write the table of all pools to this file.")] = None,
     as_json: Json = False,
-    results: Results = RESULTS,
+    results: ResultsFolder = RESULTS,
     config: ConfigFile = None,
 ) -> None:
     """Rate all players from all stored games.
@@ -103,7 +103,7 @@ def report(
     html: Annotated[Path | None, Option(metavar="FILE", help="Also write one HTML page with plots and games.")] = None,
     training: Annotated[str | None, Option(metavar="NAME", help="Write the page of a training run instead.")] = None,
     as_json: Json = False,
-    results: Results = RESULTS,
+    results: ResultsFolder = RESULTS,
 ) -> None:
     """Report an event: ratings, endings, times and faults.
 
@@ -215,7 +215,7 @@ def games(
     csv: Annotated[Path | None, Option(metavar="FILE", help="Write a table of the games instead.")] = None,
     training: Annotated[str | None, Option(metavar="NAME", help="Games of this run of train zero, with --sgf.")] = None,
     as_json: Json = False,
-    results: Results = RESULTS,
+    results: ResultsFolder = RESULTS,
 ) -> None:
     """List stored games, or write them as SGF files.
 
@@ -311,7 +311,7 @@ def show(
     net: Annotated[
         str | None, Option(metavar="BOT", help="Draw this bot's policy in per cent, and owners if its net has them.")
     ] = None,
-    results: Results = RESULTS,
+    results: ResultsFolder = RESULTS,
     config: ConfigFile = None,
 ) -> None:
     """Step through a stored game or an SGF file.
@@ -365,7 +365,7 @@ def analyze(
     sgf: Annotated[Path | None, Option(metavar="FILE", help="Write the game with comments and best moves.")] = None,
     ranks: Annotated[bool, Option("--ranks", help="Estimate the players' ranks from their moves (9x9).")] = False,
     number: NumberInFile = None,
-    results: Results = RESULTS,
+    results: ResultsFolder = RESULTS,
     config: ConfigFile = None,
 ) -> None:
     """Analyse a game: win rates, what moves cost, better moves.

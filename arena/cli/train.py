@@ -15,7 +15,16 @@ import typer
 
 from arena import ConfigError
 from arena.cli.nets import gate as gate_command
-from arena.cli.options import RESULTS, Argument, Cluster, Option, Results, Workers, errors_of_option, registry_of
+from arena.cli.options import (
+    RESULTS,
+    Argument,
+    ClusterAddress,
+    Option,
+    ResultsFolder,
+    Workers,
+    errors_of_option,
+    registry_of,
+)
 
 TRAINERS = ("sl", "rl", "value", "rollout", "ownership", "distill", "zero")
 
@@ -31,9 +40,9 @@ def train(
     resume: Annotated[str, Option(metavar="NAME", help="Resume this run with all its settings.")] = "",
     new: Annotated[bool, Option("--new", help="Start again instead of resuming the run.")] = False,
     gate: Annotated[bool, Option("--gate", help="Then run arena gate on the net.")] = False,
-    cluster: Cluster = None,
+    cluster: ClusterAddress = None,
     workers: Workers = 0,
-    results: Results = RESULTS,
+    results: ResultsFolder = RESULTS,
 ) -> None:
     """Train a net (pip install 'arena[train]').
 
@@ -72,7 +81,7 @@ def train(
         settings = known.change(settings, found, f"--resume {resume}")
     if settings_file is not None:
         settings = known.change(settings, known.read_file(settings_file), str(settings_file))
-    typed = read_settings(ctx.args)
+    typed = read_options(ctx.args)
     for key, value in typed.items():
         with errors_of_option(key) as option:
             known.change(settings, {key: value}, option)
@@ -95,7 +104,7 @@ def train(
         gate_command(checkpoint=str(folder), results=results, size=str(settings.size))
 
 
-def read_settings(words: Sequence[str]) -> dict[str, str]:
+def read_options(words: Sequence[str]) -> dict[str, str]:
     """Settings from ``--KEY VALUE``, ``--KEY=VALUE``, or ``--KEY`` for true. Raises ConfigError for anything else."""
     found: dict[str, str] = {}
     left = list(words)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from arena import ConfigError
 from arena.cli import options
 from arena.cli.match import sequential_test
-from arena.cli.options import RESULTS, Argument, ConfigFile, Number, Option, Results, with_options
+from arena.cli.options import RESULTS, Argument, ConfigFile, Number, Option, ResultsFolder, with_options
 from arena.players.config import TermsTable, default
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def tune(
         tuple[float, float], Option(metavar="ELO0 ELO1", help="The test of the proposal (default 0 20).")
     ] = (0, 20),
     workers: options.Workers = 0,
-    cluster: options.Cluster = None,
-    results: Results = RESULTS,
+    cluster: options.ClusterAddress = None,
+    results: ResultsFolder = RESULTS,
     config: ConfigFile = None,
 ) -> None:
     """Tune settings of a bot by matches against itself.

@@ -73,11 +73,11 @@ def code_of(factory: str, config: Any) -> str:
         return f"revision {kind.revision}" if kind.revision > 1 else ""
     top = sys.modules[module.__name__.partition(".")[0]]
     if top is not module and top.__name__ != "bots" and getattr(top, "__path__", None):
-        return digest_of(sorted(path for folder in top.__path__ for path in Path(folder).rglob("*.py")))
-    return digest_of(with_imported(Path(module.__file__ or "")))
+        return digest_of_files(sorted(path for folder in top.__path__ for path in Path(folder).rglob("*.py")))
+    return digest_of_files(with_imported(Path(module.__file__ or "")))
 
 
-def digest_of(paths: list[Path]) -> str:
+def digest_of_files(paths: list[Path]) -> str:
     """12 hex digits of the content of these files; those that can't be read are left out."""
     digest = hashlib.sha256()
     for path in paths:

@@ -30,13 +30,13 @@ class QueryError(Exception):
 
 Visits = Annotated[int, msgspec.Meta(ge=1)] | None
 Seconds = Annotated[float, msgspec.Meta(gt=0)] | None
-Player = Literal["B", "W", "b", "w", "black", "white", "Black", "White", "BLACK", "WHITE"]
+Side = Literal["B", "W", "b", "w", "black", "white", "Black", "White", "BLACK", "WHITE"]
 
 
 class MoveLimit(msgspec.Struct, rename="camel", frozen=True):
     """An item of ``allowMoves`` or ``avoidMoves``, applied to the first move only."""
 
-    player: Player
+    player: Side
     moves: list[str]
 
 
@@ -52,12 +52,12 @@ class Query(msgspec.Struct, rename="camel", frozen=True):
     """The fields of a query that are supported."""
 
     id: str
-    moves: list[tuple[Player, str]]
+    moves: list[tuple[Side, str]]
     rules: str | dict[str, Any]
     board_x_size: int
     board_y_size: int
-    initial_stones: list[tuple[Player, str]] = []
-    initial_player: Player | None = None
+    initial_stones: list[tuple[Side, str]] = []
+    initial_player: Side | None = None
     komi: float | None = None
     analyze_turns: list[int] | None = None
     max_visits: Visits = None

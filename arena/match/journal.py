@@ -31,7 +31,7 @@ FINISHED = 64  # slots besides those of the boards: a game that is over stays un
 RESIGNATION = -1  # in the place of a move
 BEGUN = "begun"  # the file with the games of workers that are gone
 
-Played = tuple[tuple[Move, MoveStats], ...]
+PlayedMoves = tuple[tuple[Move, MoveStats], ...]
 """Moves after the opening; the last may be a ``RESIGNATION``."""
 
 
@@ -41,7 +41,7 @@ class Assignment:
     opening, ``seconds`` how long the side to move has thought."""
 
     pairing: Pairing
-    played: Played = ()
+    played: PlayedMoves = ()
     seconds: float = 0.0
     continued: int = 0
     restarted: int = 0
@@ -51,7 +51,7 @@ class JournalGame(NamedTuple):
     """A game in a journal. ``played`` is None where its moves can't be read."""
 
     key: bytes
-    played: Played | None
+    played: PlayedMoves | None
     seconds: float = 0.0
     continued: int = 0
     restarted: int = 0
@@ -126,7 +126,7 @@ def read_journal(path: Path, event: str) -> tuple[list[JournalGame], str]:
     return games, "" if len(content) >= HEAD.size + slots * size else "it was cut"
 
 
-def _read_moves(content: bytes, place: int, moves: int) -> Played | None:
+def _read_moves(content: bytes, place: int, moves: int) -> PlayedMoves | None:
     if place + moves * ROW.size > len(content):
         return None
     played = []

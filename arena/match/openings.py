@@ -134,7 +134,7 @@ def read_book(
     for item in read_path(path):
         try:
             game = _play_opening(item, rules, plies)
-            if (position := position_of(game)) in found:
+            if (position := position_key(game)) in found:
                 raise ConfigError("that lead to the position of another")
             found[position] = tuple(game.moves)
         except ConfigError as error:
@@ -147,7 +147,7 @@ def read_book(
     return _shuffled([*found.values()], seed), f"{summary}; left out: {reasons}" if reasons else summary
 
 
-def position_of(game: Game) -> bytes:
+def position_key(game: Game) -> bytes:
     """The stones and whose turn it is; the same for positions that are equal under the 8 symmetries."""
     stones = game.board.stones
     form = min(apply_symmetry(stones, symmetry).tobytes() for symmetry in range(SYMMETRIES))

@@ -276,7 +276,7 @@ class OpenEvent:
     def series_between(self, one: Player, other: Player, numbers: range, round: str = "") -> Series:
         """Games of two players, which depend on these two alone."""
         first, second = sorted((one, other), key=lambda player: player.identity)
-        digest = digest_of(one, other)
+        digest = pair_digest(one, other)
         order = int(digest, 16) if self.terms.own_openings else None
         names, prefix, seeds = (first.name, second.name), f"{self.name}/{round}{digest}", f"{self.terms.seed}/{digest}"
         return Series(names, prefix, seeds, numbers, order)
@@ -336,7 +336,7 @@ def _slug(name: str) -> str:
     return words.lstrip("-.")[:24] or "bot"  # an id that begins with "-" would be read as an option
 
 
-def digest_of(one: Player, other: Player) -> str:
+def pair_digest(one: Player, other: Player) -> str:
     """The part of a game's id that names its two players; their order doesn't matter."""
     first, second = sorted((one.identity, other.identity))
     return hashlib.sha256(f"{first}/{second}".encode()).hexdigest()[:8]

@@ -14,7 +14,7 @@ import numpy as np
 
 from arena import ConfigError
 from arena.go.record import Played
-from arena.match.schedule import IsKnown, OpenEvent, Pairing, digest_of, pairings_of, require_range
+from arena.match.schedule import IsKnown, OpenEvent, Pairing, pair_digest, pairings_of, require_range
 from arena.match.standings import RatedGames
 from arena.players.player import Player
 from arena.ratings import Ratings
@@ -60,7 +60,7 @@ class Swiss(OpenEvent):
 
     def round_finder(self) -> Callable[[str], int]:
         """A function that returns the round of a game between two of its players, and 0 for the id of any other."""
-        digests = {digest_of(*both) for both in combinations(self.entries, 2)}
+        digests = {pair_digest(*both) for both in combinations(self.entries, 2)}
         pattern = re.compile(rf"{re.escape(self.name)}/(\d{{4,}})-(\w+)/\d{{5,}}")
         return lambda id: int(found[1]) if (found := pattern.fullmatch(id)) and found[2] in digests else 0
 
@@ -75,7 +75,7 @@ class Swiss(OpenEvent):
             starts[digest] = max(starts.get(digest, 0), int(index) + int(index) % 2)
         series = []
         for both in self._matchups(earlier):
-            start = starts.get(digest_of(*both), 0)
+            start = starts.get(pair_digest(*both), 0)
             series.append(self.series_between(*both, range(start, start + self.block), f"{number:04d}-"))
         done = {game.id for game in own}
         games = max((one.numbers.stop for one in series), default=0)

@@ -13,7 +13,7 @@ from typing import Any
 
 from arena import UserError
 from arena.contract.bot import Bot, BotKind, Limits
-from arena.contract.code import code_of, digest_of, load_kind, with_imported
+from arena.contract.code import code_of, digest_of_files, load_kind, with_imported
 from arena.contract.settings import conceal
 from bots.nets.checkpoint import AUTO, MANIFEST, Checkpoint, find
 
@@ -159,7 +159,7 @@ class Player:
             found[self.net] = [net.folder / name for name in (*net.manifest.files, MANIFEST)]
         if self._file.endswith(".py"):
             sources = with_imported(Path(self._file))
-            found[f"code-{digest_of(sources)}"] = sources
+            found[f"code-{digest_of_files(sources)}"] = sources
         return found
 
     def pack(self) -> Player:

@@ -37,7 +37,7 @@ LONG_NAME, BAR, FEW = 24, 30, 8
 def header(state: EventState) -> list[RenderableType]:
     """The title, a progress bar, the pace, and what should be known."""
     names, total, terms = list(state.event.players), state.event.games, state.event.terms
-    name, setting = style.text(state.event.event, "bold"), style.setting(terms.rules, terms.handicap)
+    name, setting = style.text(state.event.event, "bold"), style.rules_words(terms.rules, terms.handicap)
     if isinstance(state.event, Match):
         name = style.text(names[0], style.FIRST).append(" vs ", style.LABEL)
         name.append(style.sanitize(names[1]), style.SECOND)
@@ -60,7 +60,7 @@ def header(state: EventState) -> list[RenderableType]:
 
 def figures(state: EventState) -> list[RenderableType]:
     """The first sections of the event's report, below the LLR of a sequential test, and the last games."""
-    return [*_test(state.standings), render(summary(state.standings)), Text(), last_games(state, FEW)]
+    return [*_test(state.standings), render(summary(state.standings)), Text(), recent_games(state, FEW)]
 
 
 def _test(standings: Standings) -> list[Text]:
@@ -91,7 +91,7 @@ def curve(state: EventState, width: int, height: int) -> list[Text]:
     return [style.line(words, style.LABEL), *draw_course(state.course, names, width, max(LEAST_CURVE - 3, rows))]
 
 
-def last_games(state: EventState, most: int) -> Table:
+def recent_games(state: EventState, most: int) -> Table:
     rows = []
     for record in list(state.recent)[:most]:
         if (outcome := record.outcome) is not None:
@@ -137,7 +137,7 @@ def players(state: EventState, board: LiveBoard, width: int = 0) -> Grid:
 def event_words(state: EventState) -> str:
     """Who plays how many games of what kind."""
     event, games, terms = state.event, plural(state.event.games, "game"), state.event.terms
-    setting = style.setting(terms.rules, terms.handicap)
+    setting = style.rules_words(terms.rules, terms.handicap)
     if isinstance(event, Match):
         return f"{' against '.join(event.players)}: {games}, {setting}"
     most = " at most" if state.may_end_early else ""
@@ -160,7 +160,7 @@ def pace_words(state: EventState) -> str:
     has_played, workers = state.stored > state.resumed, plural(state.workers, "worker") if state.workers else ""
     if state.nodes and workers:
         nodes = sorted(state.nodes.items(), key=lambda node: -node[1])
-        paces = f": {', '.join(f'{name} {style.rate(pace)}' for name, pace in nodes)}" if has_played else ""
+        paces = f": {', '.join(f'{name} {style.games_rate(pace)}' for name, pace in nodes)}" if has_played else ""
         workers += f" on {plural(len(nodes), 'node')}{paces}"
     games, test, stage = state.games_under_way, state.standings.test, ""
     if isinstance(state.event, Swiss) and games:
@@ -170,7 +170,7 @@ def pace_words(state: EventState) -> str:
         stage = "no Elo before the first pair ends"
     parts = (
         style.duration(state.elapsed) + (f", {about} {left} left" if left else ""),
-        style.rate(state.games_a_second) if has_played else "",
+        style.games_rate(state.games_a_second) if has_played else "",
         stage,
         f"{state.resumed} of {state.event.games} played earlier" if state.resumed else "",
         workers,

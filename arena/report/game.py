@@ -108,7 +108,7 @@ def game_title(record: GameRecord) -> Text:
     """Who played, and how it ended."""
     black, white = f"{record.black} {record.black_rank}".strip(), f"{record.white} {record.white_rank}".strip()
     names = f"{SIGNS[BLACK]} {black or 'Black'}  {SIGNS[WHITE]} {white or 'White'}"
-    terms = style.setting(record.rules, record.handicap).partition(", ")[2]
+    terms = style.rules_words(record.rules, record.handicap).partition(", ")[2]
     about = [ended(record), terms, record.date, record.id]
     return style.text(names, "bold").append(f"\n{style.sanitize(' · '.join(filter(None, about)))}", style.LABEL)
 

@@ -156,7 +156,7 @@ class _PlainGame:
         now = session.snapshot()
         unrated = f" It is unrated: {now.unrated}." if now.unrated else ""
         players = f"{now.names[0]} (Black) against {now.names[1]} (White)"
-        self.print_line(f"Game {now.id}: {players}, {style.setting(now.record.rules, now.handicap)}.{unrated}")
+        self.print_line(f"Game {now.id}: {players}, {style.rules_words(now.record.rules, now.handicap)}.{unrated}")
         known = now.turns if now.persons_turns else now.turns[: now.record.opening]
         if now.persons_turns:
             self.print_line(f"It continues after move {len(known)}. {move_words(known[-1], now.size)}")

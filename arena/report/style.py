@@ -147,14 +147,14 @@ def score(counts: WinDrawLoss) -> str:
     return f"+{counts.wins} ={counts.draws} -{counts.losses}"
 
 
-def rate(games: float | None) -> str:
+def games_rate(games: float | None) -> str:
     """``1.4 games/s``, ``2.5 games/min``: a few digits are enough, and none appear or vanish at every update."""
     if games is None:
         return "– games/s"
     return f"{60 * games:.1f} games/min" if games < 0.1 else f"{games:.1f} games/s"
 
 
-def setting(rules: Rules, handicap: int = 0) -> str:
+def rules_words(rules: Rules, handicap: int = 0) -> str:
     """``9x9, cgos rules, komi 7``."""
     stones = f", {handicap} handicap stones" if handicap else ""
     return f"{rules.size}x{rules.size}, {rules.name} rules, komi {rules.komi:g}{stones}"

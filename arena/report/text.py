@@ -91,7 +91,7 @@ def terms(report: EventReport) -> list[tuple[str, str]]:
         played = f"{stored} of {'at most ' if report.kind == 'swiss tournament' else ''}{planned}"
     lines = [
         ("Event", f"{report.event}, a {report.kind} created on {report.created[:10]}"),
-        ("Rules", f"{style.setting(rules, stones)}{points}, at most {rules.move_limit} moves"),
+        ("Rules", f"{style.rules_words(rules, stones)}{points}, at most {rules.move_limit} moves"),
         ("Openings", openings),
         ("Limits", "; ".join(limits) or "none"),
         ("Early end", ends),

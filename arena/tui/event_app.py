@@ -170,7 +170,7 @@ class EventApp(ArenaApp):
             self._reported = monotonic()
             for id in ("#figures", "#report"):
                 self.query_one(id, Static).update(Group(*figures.figures(self.state)))
-            self.query_one("#last", Static).update(figures.last_games(self.state, RECENT))
+            self.query_one("#last", Static).update(figures.recent_games(self.state, RECENT))
         for pane in self.query(f"#{shown}, #{shown} Pane").results(Pane):
             pane.refresh()
 

@@ -228,7 +228,7 @@ class PlayApp(BoardApp):
 
     def words(self) -> tuple[Text, Sequence[RenderableType | None], Text]:
         now, size, owned = self.snapshot, self.snapshot.size, self._ownership
-        title = style.setting(now.record.rules, now.handicap)
+        title = style.rules_words(now.record.rules, now.handicap)
         title += f", unrated: {now.unrated}" if now.unrated else ""
         last = f"move {now.turns[-1].number}: {play.move_words(now.turns[-1], size)}" if now.turns else "No move yet."
         waits = ["looking for a hint ..."] * now.advising + ["estimating the score ..."] * now.estimating

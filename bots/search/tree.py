@@ -23,7 +23,7 @@ UNEXPANDED, AWAITED = -1, -2  # values of ``Nodes.first``: no children yet; wait
 FORBIDDEN = -1  # the value of ``Nodes.visits`` for a move that superko forbids
 UNLIMITED = 2**31 - 1  # the value of ``budget`` of a root without a budget
 CHILDREN = 19 * 19 + 1  # of a node, at most
-LEAST_SHARE = 0.15  # of the most visits: with fewer, a move isn't chosen by its confidence bound
+MIN_VISIT_PROP = 0.15  # of the most visits: with fewer, a move isn't chosen by its confidence bound
 PRIOR_VARIANCE = 0.5  # of results; after one visit half of it counts, after three a 28th
 
 Params = TypeVar("Params", bound=NamedTuple)
@@ -243,14 +243,14 @@ def best_child(nodes, roots, slot):
 @kernel
 def surest_child(nodes, slot, stdevs):
     """The root's child with the highest lower confidence bound, ``stdevs`` standard errors below its value, among those
-    with at least ``LEAST_SHARE`` of the most visits; -1 without visits (KataGo, "LCB for move selection")."""
+    with at least ``MIN_VISIT_PROP`` of the most visits; -1 without visits (KataGo, "LCB for move selection")."""
     most = 0
     for child in children_of(nodes, slot, np.int64(0)):
         most = max(most, np.int64(nodes.visits[slot, child]))
     best, best_bound = np.int64(-1), -np.inf
     for child in children_of(nodes, slot, np.int64(0)):
         visits = np.float64(nodes.visits[slot, child])
-        if visits < 1 or visits < LEAST_SHARE * most:
+        if visits < 1 or visits < MIN_VISIT_PROP * most:
             continue
         value = np.float64(nodes.value[slot, child])
         variance = max(0.0, nodes.square[slot, child] - value * value) + PRIOR_VARIANCE / (visits**3 + 1)

@@ -31,7 +31,7 @@ from bots.nets.checkpoint import (
 from bots.nets.gpu import LARGEST, TorchModel
 from bots.nets.inference import Evaluator
 from bots.nets.network import Network, fold_batch_norms
-from trainers.export import describe, export, write_model
+from trainers.export import export, manifest_of, write_model
 from trainers.train import forget_snapshots
 
 ENCODER = find_encoder("arena-17")
@@ -53,7 +53,7 @@ def saved(folder: Path, manifest: Manifest, **files: Checkpoint | bytes) -> Chec
 
 
 def exported(network: Network, folder: Path) -> Checkpoint:
-    manifest = describe(network, folder.name, ENCODER, RULES)
+    manifest = manifest_of(network, folder.name, ENCODER, RULES)
     return export(network, folder, manifest, random_positions(9, 64, 1), random_positions(9, 64, 2))
 
 

@@ -26,7 +26,7 @@ from bots.nets.checkpoint import (
 from bots.nets.inference import sample_planes
 from bots.nets.network import Network, NetworkConfig
 from bots.search import puct
-from trainers.export import describe, export
+from trainers.export import export, manifest_of
 
 SIZE, PLANES = 5, 17
 ENCODER = find_encoder("arena-17")
@@ -136,7 +136,7 @@ def untrained(folder: Path, seed: int, size: int = 7) -> Path:
         network = named_network("arena-1x8", PLANES, size)
     encoder = find_encoder("arena-17")
     planes = sample_planes(encoder, size)
-    manifest = describe(network, folder.name, encoder, Rules.preset("cgos", size))
+    manifest = manifest_of(network, folder.name, encoder, Rules.preset("cgos", size))
     return export(network, folder, manifest, planes, planes).folder
 
 

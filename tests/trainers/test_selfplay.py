@@ -25,7 +25,7 @@ from trainers.games import DRAWN
 from trainers.replay import make_chunk, searched_games
 from trainers.selfplay import NewGame, Parallelism, PlayedGame, Players, SearchGames
 from trainers.settings import Distill
-from trainers.slots import SelfPlayParams, all_sensible, chances, draw_move, to_levels
+from trainers.slots import SelfPlayParams, all_sensible, chances, sample_move, to_levels
 
 STONES = find_encoder("stones-1")
 SIZE = 5
@@ -106,9 +106,9 @@ def test_moves_are_drawn_as_often_as_their_logits_and_the_temperature_say() -> N
     found = np.bincount([game.moves[0] for game in played], minlength=26) / 20_000
     assert np.abs(found - expected).max() < 4 * np.sqrt(expected.max() / 20_000)
     weights = np.array([0.0, 1.0, 4.0, 0.0, 3.0])
-    assert draw_move(weights, 0.0, 0.99) == 2 and draw_move(weights, 1.0, 0.0) == 1
+    assert sample_move(weights, 0.0, 0.99) == 2 and sample_move(weights, 1.0, 0.0) == 1
     shares = np.linspace(0, 1, 1000, endpoint=False)
-    drawn = np.bincount([draw_move(weights, 0.5, share) for share in shares], minlength=5) / 1000
+    drawn = np.bincount([sample_move(weights, 0.5, share) for share in shares], minlength=5) / 1000
     assert drawn == pytest.approx(weights**2 / 26, abs=0.002)
 
 
@@ -138,7 +138,7 @@ def slowly_played(bot: Any, recipe: TeacherGames, number: int) -> PlayedGame:
             to_levels(weights, levels)
             found.append((len(game.moves), levels, np.float32(rate)))
         early = len(game.moves) < recipe.config.temperature_moves
-        game.play(int(draw_move(weights, recipe.config.temperature if early else 0.0, share)))
+        game.play(int(sample_move(weights, recipe.config.temperature if early else 0.0, share)))
     plies, levels, rates = (np.array(column) for column in zip(*found, strict=True))
     moves = np.array(game.moves, np.uint16)
     return PlayedGame(number, moves, new.komi, game.margin(), game.is_passed_out, plies, levels, rates)
