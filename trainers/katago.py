@@ -14,7 +14,7 @@ from safetensors.torch import save as serialize
 from arena import CheckpointError
 from arena.go.game import PRESETS, Game, Rules
 from arena.go.planes import Encoder, encode_games, find_encoder
-from bots.nets.checkpoint import PACKS, SHIPPED, WEIGHTS, Checkpoint, Precision, find, save
+from bots.nets.checkpoint import PACKS, SHIPPED_NETS, WEIGHTS, Checkpoint, Precision, find, save
 from bots.nets.inference import Evaluator
 from bots.nets.katago import ENCODER, HUMAN_ENCODER, read_katago
 from bots.nets.packing import pack
@@ -62,7 +62,7 @@ def import_katago(path: Path, folder: Path, on_step: Callable[[str], None] = lam
     """Make a checkpoint at ``folder`` from a model file; ``on_step`` gets the name of each step. No int8 ONNX: that of
     b10c384h6nbttflrs agreed with fp32 on 92 % of moves, with win rates 0.014 off. Raises CheckpointError, and leaves
     nothing, for a file that can't be read, an inexact export, or a folder that exists or can't be written."""
-    for taken, hint in ((folder, ", or remove it"), (SHIPPED / folder.name, "")):
+    for taken, hint in ((folder, ", or remove it"), (SHIPPED_NETS / folder.name, "")):
         if taken.exists():
             raise CheckpointError(f"{taken} exists; choose another --name{hint}")
     on_step(f"Reading {path.name}")

@@ -57,7 +57,7 @@ def gate(
     from arena.report.text import gate_lines
     from arena.results import gate as gates
     from arena.results.store import Store, database
-    from bots.nets.checkpoint import SHIPPED, add_gate, copy_checkpoint, find
+    from bots.nets.checkpoint import SHIPPED_NETS, add_gate, copy_checkpoint, find
 
     setup = events.EventSetup(registry, results, workers, cluster)
     folder = find(checkpoint.removeprefix("checkpoint:"), results)
@@ -76,7 +76,7 @@ def gate(
     present = player if played_as is None else gates.with_checkpoint(player, gates.checkpoint_of(entry))
     for one in (gates.with_checkpoint(player, folder), present):
         one.checked(agreed.rules.size)
-    ships = folder.resolve().parent == SHIPPED.resolve()
+    ships = folder.resolve().parent == SHIPPED_NETS.resolve()
     never_changes = ships or folder.resolve().name.endswith(f"-{net[:8]}")
     kept = folder if never_changes else results / "checkpoints" / f"{folder.resolve().name}-{net[:8]}"
     is_new, ruling = _identity(player, kept) != net, gates.Ruling.UNDECIDED

@@ -118,10 +118,10 @@ def _predict_ownership(board: Board) -> np.ndarray:
 
 @cache
 def _net() -> Evaluator:
-    from bots.nets.checkpoint import SHIPPED, Checkpoint
+    from bots.nets.checkpoint import SHIPPED_NETS, Checkpoint
     from bots.nets.inference import Evaluator
 
-    return Evaluator(Checkpoint.open(SHIPPED / NET))
+    return Evaluator(Checkpoint.open(SHIPPED_NETS / NET))
 
 
 def estimate_score(game: Game, playouts: int = PLAYOUTS) -> ScoreEstimate:

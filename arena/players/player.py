@@ -18,7 +18,7 @@ from arena.contract.settings import conceal
 from bots.nets.checkpoint import AUTO, MANIFEST, Checkpoint, find
 
 # the modules of the bots that ship
-SHIPPED = {f"bots.{name}" for name in "alphago fast_random gtp human human_like policy random uct".split()}
+SHIPPED_MODULES = {f"bots.{name}" for name in "alphago fast_random gtp human human_like policy random uct".split()}
 ARENA, COMMAND_LINE, PACKAGE = "arena", "the command line", "the package "
 """Sources of players; a package's is followed by its name. Any other source is a file."""
 
@@ -71,7 +71,7 @@ class Player:
     @property
     def ships(self) -> bool:
         """Whether the bot's code comes with the arena."""
-        return self.factory.partition(":")[0] in SHIPPED
+        return self.factory.partition(":")[0] in SHIPPED_MODULES
 
     @property
     def config(self) -> Any:

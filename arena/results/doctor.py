@@ -78,11 +78,11 @@ def _kernels() -> Found:
 def _nets() -> Found:
     import numpy as np
 
-    from bots.nets.checkpoint import SHIPPED, Checkpoint, has_fast_int8
+    from bots.nets.checkpoint import SHIPPED_NETS, Checkpoint, has_fast_int8
     from bots.nets.inference import Evaluator, sample_planes
 
     sound = []
-    for folder in sorted(path.parent for path in SHIPPED.glob("*/model.onnx")):
+    for folder in sorted(path.parent for path in SHIPPED_NETS.glob("*/model.onnx")):
         net = Evaluator(Checkpoint.open(folder))
         if not np.isfinite(net.evaluate(sample_planes(net.encoder, net.checkpoint.manifest.size))[1]).all():
             raise CheckpointError(f"{folder.name}: win rates are not numbers; install onnxruntime again")

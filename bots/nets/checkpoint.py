@@ -28,7 +28,7 @@ ROLLOUT = "rollout"  # the family of rollout policies
 # The heads that players can use, by family; the arena's own nets have no family, and KataGo's have the same heads.
 HEADS = {"": ("policy", "value"), "trencseni": ("policy",), "alphago": ("policy",), "gocnn": (), ROLLOUT: ("rollout",)}
 
-SHIPPED = Path(__file__).parent.parent / "checkpoints"  # the nets that come with the package
+SHIPPED_NETS = Path(__file__).parent.parent / "checkpoints"  # the nets that come with the package
 AUTO = "auto"  # stands for the net that ships for a size of board
 LARGE = 13  # the smallest board on which the net of 19x19 plays better than that of 9x9
 
@@ -181,10 +181,10 @@ def find(name: str | Path, results: str | Path = "results", size: int = 9) -> Pa
     """The folder of ``name``: ``results``/checkpoints/NAME, a net that ships, or a path, in this order. ``AUTO`` is the
     net that ships for boards of ``size``. Raises CheckpointError when there is none."""
     if name == AUTO:
-        return SHIPPED / ("distilled-9x9" if size < LARGE else "distilled-19x19")
+        return SHIPPED_NETS / ("distilled-9x9" if size < LARGE else "distilled-19x19")
     text, own = str(name), Path(results) / "checkpoints"
     bare = Path(text).name == text and text not in ("", ".", "..")
-    for place in (*([own / text, SHIPPED / text] if bare else []), Path(expanduser(text))):
+    for place in (*([own / text, SHIPPED_NETS / text] if bare else []), Path(expanduser(text))):
         if isfile(place / MANIFEST):  # also where the name is too long for the system
             return place
     if not bare:
@@ -194,7 +194,7 @@ def find(name: str | Path, results: str | Path = "results", size: int = 9) -> Pa
 
 def list_checkpoints(results: str | Path = "results") -> list[str]:
     """The bare names that ``find`` resolves, sorted."""
-    folders = (Path(results) / "checkpoints", SHIPPED)
+    folders = (Path(results) / "checkpoints", SHIPPED_NETS)
     return sorted({path.parent.name for folder in folders for path in folder.glob(f"[!.]*/{MANIFEST}")})
 
 

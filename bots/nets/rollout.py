@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arena import CheckpointError
-from bots.nets.checkpoint import ROLLOUT, SHIPPED, WEIGHTS, Checkpoint, Manifest, save
+from bots.nets.checkpoint import ROLLOUT, SHIPPED_NETS, WEIGHTS, Checkpoint, Manifest, save
 
 if TYPE_CHECKING:
     from bots.search.rollouts import Weights
@@ -58,7 +58,7 @@ def shipped_weights(size: int) -> Weights:
     """The rollout policy that ships, for playouts on boards of ``size``."""
     from bots.search.rollouts import SHARPNESS
 
-    return RolloutPolicy.open(SHIPPED / "rollout-9x9").weights(size, SHARPNESS)
+    return RolloutPolicy.open(SHIPPED_NETS / "rollout-9x9").weights(size, SHARPNESS)
 
 
 def save_policy(folder: str | Path, manifest: Manifest, learned: np.ndarray) -> RolloutPolicy:

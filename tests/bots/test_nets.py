@@ -20,7 +20,7 @@ from bots.nets.checkpoint import (
     MANIFEST,
     MODEL,
     MODEL_INT8,
-    SHIPPED,
+    SHIPPED_NETS,
     WEIGHTS,
     Checkpoint,
     Manifest,
@@ -136,7 +136,7 @@ def test_snapshots_of_a_run_are_pruned(net: Checkpoint, tmp_path: Path) -> None:
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 @pytest.mark.parametrize("name", ["lively", "sl-9x9"])
 def test_an_answer_is_the_same_bit_for_bit_in_every_batch(net: Checkpoint, precision: str, name: str) -> None:
-    evaluator = Evaluator(net if name == "lively" else Checkpoint.open(SHIPPED / name), precision)
+    evaluator = Evaluator(net if name == "lively" else Checkpoint.open(SHIPPED_NETS / name), precision)
     planes = random_positions(9, 64, 5)
     alone = [evaluator.evaluate(planes[i : i + 1]) for i in range(64)]
     policies, win_rates = (np.concatenate(part) for part in zip(*alone, strict=True))
@@ -214,7 +214,7 @@ def test_int8_that_computes_something_else_gives_way_to_fp32_with_one_warning(
 
 @pytest.mark.skipif(not has_own_kernel(), reason="the processor has no AVX-512 VNNI")
 def test_own_kernels_play_where_the_processor_is_made_for_them() -> None:
-    checkpoint, game = Checkpoint.open(SHIPPED / "zero-9x9"), Game(Rules.preset(), seed=1)
+    checkpoint, game = Checkpoint.open(SHIPPED_NETS / "zero-9x9"), Game(Rules.preset(), seed=1)
     packed, threaded, exact = (Evaluator(checkpoint, *how) for how in (("int8", 1), ("int8", 2), ("fp32", 1)))
     assert [type(one._model).__name__ for one in (packed, threaded, exact)] == ["PackedModel", "OnnxModel", "OnnxModel"]
     said, other, wanted = (one.raw_nn([game])[0] for one in (packed, threaded, exact))
@@ -275,7 +275,7 @@ def test_saving_that_fails_leaves_what_was_there(net: Checkpoint, tmp_path: Path
 def test_a_name_is_looked_for_in_the_results_then_among_the_shipped(net: Checkpoint, tmp_path: Path) -> None:
     results = net.folder.parent.parent
     assert find("lively", results) == net.folder
-    assert find("sl-9x9", tmp_path) == SHIPPED / "sl-9x9"
+    assert find("sl-9x9", tmp_path) == SHIPPED_NETS / "sl-9x9"
     assert find(str(net.folder), tmp_path) == net.folder
     copy_of(net, tmp_path / "checkpoints" / "sl-9x9")
     assert find("sl-9x9", tmp_path) == tmp_path / "checkpoints" / "sl-9x9"
@@ -283,9 +283,9 @@ def test_a_name_is_looked_for_in_the_results_then_among_the_shipped(net: Checkpo
         find("livelly", results)
 
 
-@pytest.mark.parametrize("name", sorted(path.parent.name for path in SHIPPED.glob(f"*/{MODEL}")))
+@pytest.mark.parametrize("name", sorted(path.parent.name for path in SHIPPED_NETS.glob(f"*/{MODEL}")))
 def test_the_nets_that_ship_verify(name: str) -> None:
-    shipped = Checkpoint.open(SHIPPED / name)
+    shipped = Checkpoint.open(SHIPPED_NETS / name)
     assert shipped.manifest.name == name
     assert any(shipped.manifest.metrics.get(count, 0) > 0 for count in ("test_positions", "share_games", "games"))
     Evaluator(shipped, "fp32")

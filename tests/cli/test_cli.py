@@ -28,7 +28,7 @@ from arena.report.style import Console
 from arena.results.event_state import EventState
 from arena.results.export import as_cell, json_line, write_sgf_files
 from arena.results.store import Store
-from bots.nets.checkpoint import SHIPPED
+from bots.nets.checkpoint import SHIPPED_NETS
 from trainers.processes import stop_signals
 from trainers.settings import SL, write_file
 
@@ -403,7 +403,7 @@ def test_a_run_that_was_stopped_is_not_gated_and_is_resumed_by_its_own_trainer(
     def train(settings: SL, results: Path, on_progress: object) -> Path:
         with stop_signals(lambda: write_file(settings, results / "training" / settings.name)):
             os.kill(os.getpid(), signal.SIGINT)
-        return SHIPPED / "sl-9x9"
+        return SHIPPED_NETS / "sl-9x9"
 
     monkeypatch.setattr("trainers.sl.train", train)
     done = arena("train", "sl", "--gate", "--name", "mine", folder=tmp_path)

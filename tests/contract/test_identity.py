@@ -17,7 +17,7 @@ from arena.match.schedule import Match, Terms
 from arena.players.player import Player
 from arena.players.registry import Registry
 from arena.results.store import Store
-from bots.nets.checkpoint import SHIPPED
+from bots.nets.checkpoint import SHIPPED_NETS
 
 BOT = """
 from dataclasses import replace
@@ -62,10 +62,10 @@ def test_an_engine_that_was_replaced_under_its_path_is_a_new_player(tmp_path: Pa
 def test_a_net_that_is_replaced_before_it_is_loaded_ends_the_event(tmp_path: Path) -> None:
     """All games were stored under the net that lay there when the command began."""
     folder = tmp_path / "net"
-    shutil.copytree(SHIPPED / "sl-9x9", folder)
+    shutil.copytree(SHIPPED_NETS / "sl-9x9", folder)
     player = Registry().resolve(f"checkpoint:{folder}")
     shutil.rmtree(folder)
-    shutil.copytree(SHIPPED / "rl-9x9", folder)
+    shutil.copytree(SHIPPED_NETS / "rl-9x9", folder)
     match = Match(player, Registry().resolve("fast-random"), Terms(Rules.preset("cgos", 9)), 4)
     with Store.open(tmp_path / "arena.db", write=True) as store:
         with pytest.raises(UserError, match=f"the net of .* in {folder} was replaced .* run the same command again"):

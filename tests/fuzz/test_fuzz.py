@@ -40,7 +40,7 @@ from arena.ratings import Sprt
 from arena.results.league import event_summaries, player_ratings, read_report
 from arena.results.store import Store
 from bots.nets.catalogue import load_network
-from bots.nets.checkpoint import MANIFEST, SHIPPED, WEIGHTS, Checkpoint
+from bots.nets.checkpoint import MANIFEST, SHIPPED_NETS, WEIGHTS, Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import Network, NetworkConfig
 from bots.nets.rollout import RolloutPolicy
@@ -162,7 +162,7 @@ def check_rows(name: str, data: bytes) -> None:
                 one_line(lambda event=event: [getattr(read_report(store, event), name) for name in FIGURES])
 
 
-WHOLE = json.loads((SHIPPED / "sl-9x9" / MANIFEST).read_text("utf-8"))
+WHOLE = json.loads((SHIPPED_NETS / "sl-9x9" / MANIFEST).read_text("utf-8"))
 TINY = NetworkConfig(planes=PLANES, blocks=1, channels=4, pooling_blocks=1, pooled_channels=2, head_channels=2)
 DESCRIBED = {name: getattr(TINY, name) for name in TINY.__dataclass_fields__}
 
@@ -249,7 +249,7 @@ def seeds(kind: str) -> tuple[list[Input], list[bytes]]:
                             inputs.append(("changes.sql", inside.encode()))
     elif kind == "weights":
         inputs += [("weights.safetensors", weights()), ("network.json", json.dumps(DESCRIBED).encode())]
-        inputs.append(("rollout.safetensors", (SHIPPED / "rollout-9x9" / WEIGHTS).read_bytes()))
+        inputs.append(("rollout.safetensors", (SHIPPED_NETS / "rollout-9x9" / WEIGHTS).read_bytes()))
     elif kind == "manifest":
         inputs.append(("whole.json", json.dumps(WHOLE).encode()))
     elif kind == "heads":

@@ -21,7 +21,7 @@ from arena.contract.bot import Limits
 from arena.go.game import Ending, Rules
 from arena.match.runner import Control, play_event
 from arena.match.schedule import Match, Terms, Tournament
-from arena.players.player import SHIPPED, Player
+from arena.players.player import SHIPPED_MODULES, Player
 from arena.players.registry import Registry
 from arena.results.store import Store
 
@@ -29,7 +29,9 @@ FIVE = Terms(Rules.preset("cgos", 5))
 
 
 def test_every_kind_in_the_folder_of_bots_ships() -> None:
-    assert {f"bots.{module.name}" for module in pkgutil.iter_modules(bots.__path__) if not module.ispkg} == SHIPPED
+    assert {
+        f"bots.{module.name}" for module in pkgutil.iter_modules(bots.__path__) if not module.ispkg
+    } == SHIPPED_MODULES
 
 
 @pytest.mark.parametrize("kind", ["BREAKS", "ALARM", "EXITS", "KILLS_PARENT", "CLOSES", "SEGFAULT", "HANG"])

@@ -15,7 +15,7 @@ from arena.go.sgf import write_sgf
 from arena.people.ranks import ELO, RANKS, RankEstimate, rank_by_results, ranks_by_moves
 from arena.players.registry import Registry
 from arena.results.store import Store
-from bots.nets.checkpoint import SHIPPED, Checkpoint
+from bots.nets.checkpoint import SHIPPED_NETS, Checkpoint
 from bots.nets.inference import Evaluator
 
 NAMES = ("human-like:rank=25k", "kyu-10", "dan-1")
@@ -71,14 +71,14 @@ def test_an_estimate_is_the_likeliest_rank_with_those_that_a_test_at_5_per_cent_
 
 
 def test_a_game_without_moves_says_nothing_of_ranks() -> None:
-    net = Evaluator(Checkpoint.open(SHIPPED / "human-9x9"))
+    net = Evaluator(Checkpoint.open(SHIPPED_NETS / "human-9x9"))
     assert ranks_by_moves(GameRecord(Rules.preset("cgos", 9), (), None), net) == {}
 
 
 def test_the_moves_of_a_strong_player_look_stronger_than_those_of_a_weak_one(tmp_path: Path) -> None:
     told = arena("match", "human-like:rank=25k", "dan-3", "-n", "6", "--rules", "chinese", folder=tmp_path)
     assert told.returncode == 0, told.stderr
-    net = Evaluator(Checkpoint.open(SHIPPED / "human-9x9"))
+    net = Evaluator(Checkpoint.open(SHIPPED_NETS / "human-9x9"))
     found: dict[str, list[int]] = {"human-like:rank=25k": [], "dan-3": []}
     with Store.of(tmp_path / "results") as store:
         records = list(store.games())

@@ -15,13 +15,13 @@ from arena.match.runner import play_event
 from arena.match.schedule import Match, Terms
 from arena.players.registry import Registry
 from arena.results.store import Store
-from bots.nets.checkpoint import SHIPPED, Checkpoint
+from bots.nets.checkpoint import SHIPPED_NETS, Checkpoint
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "weights.safetensors", "model.onnx"])
 def test_a_checkpoint_of_pipes_or_devices_or_gigabytes_is_refused_and_not_waited_for(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "net"
-    shutil.copytree(SHIPPED / "sl-9x9", folder)
+    shutil.copytree(SHIPPED_NETS / "sl-9x9", folder)
     for make in (os.mkfifo, lambda path: os.symlink("/dev/zero", path)):
         (folder / name).unlink()
         make(folder / name)

@@ -19,7 +19,7 @@ from arena.go.jit import kernel
 from arena.go.kernels import BOARD, CELLS, U
 from arena.go.record import GameRecord
 from arena.go.sgf import write_sgf
-from bots.nets.checkpoint import SHIPPED
+from bots.nets.checkpoint import SHIPPED_NETS
 from bots.nets.rollout import RolloutPolicy
 from bots.search import rollouts
 from trainers import records as data
@@ -324,11 +324,11 @@ def test_the_loss_is_that_of_the_probabilities(trained: RolloutPolicy, config: r
 def test_the_policy_that_ships_is_read_and_a_damaged_or_another_checkpoint_refused(
     trained: RolloutPolicy, tmp_path: Path
 ) -> None:
-    shipped = RolloutPolicy.open(SHIPPED / "rollout-9x9")
+    shipped = RolloutPolicy.open(SHIPPED_NETS / "rollout-9x9")
     assert shipped.checkpoint.manifest.metrics["test_top1"] > 0.36
     assert probabilities(Game(Rules.preset("cgos", 9)), shipped.weights(9)).argmax() == 40
     with pytest.raises(CheckpointError, match="not a rollout policy"):
-        RolloutPolicy.open(SHIPPED / "sl-9x9")
+        RolloutPolicy.open(SHIPPED_NETS / "sl-9x9")
     folder = shutil.copytree(trained.checkpoint.folder, tmp_path / "mine")
     content = json.loads((folder / "manifest.json").read_text())
     changed = {**content, "network": {"family": "rollout", "features": "rollout-0"}}

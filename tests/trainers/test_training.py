@@ -28,7 +28,7 @@ from arena.go.game import Ending, Outcome
 from arena.go.planes import find_encoder
 from arena.go.record import GameRecord
 from bots.nets.catalogue import load_network, named_network
-from bots.nets.checkpoint import SHIPPED, Checkpoint
+from bots.nets.checkpoint import SHIPPED_NETS, Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import Outputs
 from bots.nets.rollout import RolloutPolicy, save_policy
@@ -346,7 +346,7 @@ def step(run: Run) -> None:
 
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     """Torch and safetensors raised errors of their own, with tracebacks."""
-    policy, before = RolloutPolicy.open(SHIPPED / "rollout-9x9"), resource.getrlimit(resource.RLIMIT_FSIZE)
+    policy, before = RolloutPolicy.open(SHIPPED_NETS / "rollout-9x9"), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, before[1]))
     try:
         with pytest.raises(CheckpointError, match=r"state\.pt can't be written"):
