@@ -224,7 +224,7 @@ def test_kernels_are_compiled_before_the_minutes_begin(
         order.append(name)
         work(*given)
 
-    monkeypatch.setattr(zero, "warm_up", partial(noted, "compiled", compile_kernels))
+    monkeypatch.setattr(zero, "compile_kernels", partial(noted, "compiled", compile_kernels))
     monkeypatch.setattr(Run, "count_minutes", lambda run: noted("counted", count, run))
     zero.train(config_of(max_games=4, eval_opponents=()), tmp_path, Registry())
     assert order[:2] == ["compiled", "counted"] and order.count("compiled") == 1
