@@ -59,7 +59,9 @@ class Config:
         0.1, "first-play-urgency reduction: an unvisited move starts this far below its parent's value", low=0, high=1
     )
     lcb_stdevs: float = setting(
-        5.0, "plays the move with the highest lower confidence bound, this many errors wide; 0: the most visited", low=0
+        5.0,
+        "plays the move with the best lower confidence bound, this many standard errors; 0: the most visited",
+        low=0,
     )
     stop_early: bool = setting(True, "stop when no other move can get more visits")
     virtual_loss_batch: int = setting(

@@ -243,7 +243,7 @@ def best_child(nodes, roots, slot):
 @kernel
 def surest_child(nodes, slot, stdevs):
     """The root's child with the highest lower confidence bound, ``stdevs`` standard errors below its value, among those
-    with at least ``MIN_VISIT_PROP`` of the most visits; -1 without visits (KataGo, "LCB for move selection")."""
+    with at least ``MIN_VISIT_PROP`` of the most visits; -1 without visits (KataGo, cpp/search/searchresults.cpp)."""
     most = 0
     for child in children_of(nodes, slot, np.int64(0)):
         most = max(most, np.int64(nodes.visits[slot, child]))
@@ -376,9 +376,8 @@ class TreePool:
     def best(self, slot: int, size: int, child: int | None = None) -> tuple[Move, float, int]:
         """The move of ``child``, by default the best one; its mean result for the side to move; the root's visits."""
         if child is None:
-            child = self._surest(slot)
-        if child < 0:
-            child = int(best_child(self.nodes, self.roots, slot))
+            sure = self._surest(slot)
+            child = sure if sure >= 0 else int(best_child(self.nodes, self.roots, slot))
         visits = int(self.nodes.visits[slot, 0])
         if child < 0:
             return size * size, 0.5, visits
