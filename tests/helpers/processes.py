@@ -56,7 +56,8 @@ def family(process: int) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {"parent": [process]}
 
     def add(kind: str, number: int) -> None:
-        found.setdefault(kind, []).append(number)
+        if number not in found.setdefault(kind, []):  # a watcher has more than one child
+            found[kind].append(number)
 
     for child in children(process):
         if "resource_tracker" in command(child):
