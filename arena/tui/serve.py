@@ -15,6 +15,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from html import escape
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from aiohttp import web
@@ -77,20 +78,28 @@ class LocalServer(Server):
             raise web.HTTPServiceUnavailable(text=f"{VISITORS} browsers are served already; close one")
         self._visitors += 1
         _visit.set(scratch() / f"visitor-{secrets.token_hex(8)}")
-        leaving = asyncio.create_task(self._end_visit(request, _visit.get()))
+        leaving = asyncio.create_task(self._end_after(request, _visit.get()))
         try:
-            return await super().handle_websocket(request)
+            return await super().handle_websocket(request)  # may return while the processes run on
         finally:
             leaving.cancel()
             self._visitors -= 1
+            await self._end_visit(_visit.get())
 
-    async def _end_visit(self, request: web.Request, number: Path) -> None:
-        """End the processes of a visitor who has left, if they don't by themselves."""
+    async def _end_after(self, request: web.Request, number: Path) -> None:
+        """End the visit when the browser has gone."""
         while request.transport is not None and not request.transport.is_closing():
             await asyncio.sleep(0.1)
-        await asyncio.sleep(LEAVE_SECONDS)
+        await self._end_visit(number)
+
+    async def _end_visit(self, number: Path) -> None:
+        """Give a visitor's processes ``LEAVE_SECONDS`` to end by themselves."""
         with suppress(OSError, ValueError):
-            os.killpg(int(number.read_text()), signal.SIGKILL)
+            group, end = int(number.read_text()), monotonic() + LEAVE_SECONDS
+            while monotonic() < end:
+                os.killpg(group, 0)  # an error when they have ended
+                await asyncio.sleep(0.1)
+            os.killpg(group, signal.SIGKILL)
 
     async def handle_download(self, request: web.Request) -> web.StreamResponse:
         self._check(request, is_socket=False)

@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -158,19 +159,29 @@ def test_a_full_screen_is_served_to_this_user_and_to_no_other_site(served: tuple
     assert re.fullmatch(rf"arena-{port}={token}; HttpOnly; Path=/; SameSite=Strict", headers["Set-Cookie"])
 
 
+@pytest.mark.parametrize("redraws", [0, 30])
 def test_the_processes_of_a_visitor_who_has_left_end_within_5_seconds_though_they_are_busy(
-    served: tuple[str, str], tmp_path: Path
+    served: tuple[str, str], tmp_path: Path, redraws: int
 ) -> None:
-    """They were waited for, however long."""
+    """They were waited for, however long; those whose screens couldn't be written any more were left alone."""
     aiohttp = pytest.importorskip("aiohttp")
     address, token = served
 
     async def visit() -> int:
         headers = {"Origin": address, "Cookie": f"arena-{address.rpartition(':')[2]}={token}"}
-        async with aiohttp.ClientSession() as session, session.ws_connect(f"{address}/ws", headers=headers) as page:
+        timeout = aiohttp.ClientWSTimeout(ws_close=0.5)
+        connect = partial(aiohttp.ClientSession.ws_connect, url=f"{address}/ws", headers=headers, timeout=timeout)
+        async with aiohttp.ClientSession() as session, connect(session) as page:
             await page.receive()  # the screen is there
-            (visitor,) = (number for number, words in processes_of(tmp_path) if " serve " not in words)
+            server, visitor = sorted(number for number, _ in processes_of(tmp_path))
+            for width in range(redraws):
+                await page.send_json(["resize", {"width": 80 + width, "height": 40}])
+            if redraws:
+                await asyncio.sleep(0.2)
+                os.kill(server, signal.SIGSTOP)
+                await asyncio.sleep(0.5)  # a screen waits for the server
             os.kill(visitor, signal.SIGSTOP)
+        os.kill(server, signal.SIGCONT)
         return visitor
 
     visitor, end = asyncio.run(visit()), monotonic() + 5
