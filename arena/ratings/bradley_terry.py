@@ -10,7 +10,6 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from arena.ratings.confidence_sequence import Ends
 from arena.ratings.distributions import FloatArray, student_cdf, student_quantile
@@ -264,10 +263,8 @@ class Ratings:
     def _less(self, players: Indices, references: FloatArray) -> Contrasts:
         """Players (k,) less weighted means of players, weights (n, k) or, of one mean for all, (n, 1)."""
         references = np.broadcast_to(references, (len(self.players), len(players)))
-        inside, groups = self._measure(players, references), np.arange(len(self._groups))
-        own, has = self._group[players], np.zeros((len(groups), len(players)), bool)
-        for group in groups:
-            has[group] = (references[self._group == group] > 0).any(0)
+        inside, own = self._measure(players, references), self._group[players]
+        has = np.array([(references[group] > 0).any(0) for group in self._groups])  # (components, k)
         apart = own != has.argmax(0)  # of the mean of several components, the first counts as inside
         if not apart.any():
             return inside
