@@ -17,7 +17,6 @@ import numpy as np
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, RawNN, setting
 from arena.go.coords import symmetry_table
 from bots.nets.checkpoint import AUTO, Checkpoint, Precision, check_net, find
-from bots.nets.rollout import shipped_weights
 
 if TYPE_CHECKING:
     from arena.go.game import Game
@@ -37,10 +36,7 @@ FIRST_NODES = 2**15  # initial capacity of a tree: some 400 visits on 9x9
 class Config:
     checkpoint: str = setting(AUTO, "name or folder of the net; auto: the one that ships for the size of the board")
     visits: int = setting(
-        100,
-        "visits per move, with those kept from before. A limit such as @seconds overrides it",
-        low=2,
-        high=MAX_INT32,
+        100, "visits per move, with those kept from before. A limit such as @seconds overrides it", 2, MAX_INT32
     )
     rollout_weight: float = setting(0.0, "weight of rollouts (lambda) on a full board; 0: none", low=0, high=1)
     rollouts_full: float = setting(
@@ -59,9 +55,7 @@ class Config:
         0.1, "first-play-urgency reduction: an unvisited move starts this far below its parent's value", low=0, high=1
     )
     lcb_stdevs: float = setting(
-        5.0,
-        "plays the move with the best lower confidence bound, this many standard errors; 0: the most visited",
-        low=0,
+        5.0, "plays the move with the best lower confidence bound, this many standard errors; 0: the most visited", 0
     )
     stop_early: bool = setting(True, "stop when no other move can get more visits")
     virtual_loss_batch: int = setting(
@@ -188,6 +182,8 @@ class AlphaGo(Bot):
 
     def _rollouts(self, size: int) -> tuple[PuctParams | None, Weights | None]:
         """The arguments ``rollouts`` and ``weights`` of ``expand_leaves``."""
+        from bots.nets.rollout import shipped_weights
+
         if not self._config.rollout_weight:
             return None, None
         return self._params, shipped_weights(size) if self._config.rollout_policy == "trained" else None

@@ -50,9 +50,7 @@ INTERVAL = 100_000  # hundredths of a second between an engine's reports: one at
 ANSWER = re.compile(r"([=?])(?![=?])\d*\s*(.*)")
 OWNERSHIP = re.compile(r"\bownership((?: +-?[0-9.]+(?:e-?[0-9]+)?)+)")
 CONTROL_SIGNS = {**dict.fromkeys([*range(32), 127]), 9: " "}
-STARTING = (
-    "run the command by hand and type 'name'; if it starts slowly, raise 'startup'; for files, set 'cwd' or 'env'"
-)
+ADVICE = "run the command by hand and type 'name'; if it starts slowly, raise 'startup'; for files, set 'cwd' or 'env'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +292,7 @@ class GtpBot(Bot):
                     answers[command] = engine.ask(command, deadline)
         except BotFault as fault:
             self._stop()
-            raise type(fault)(f"{fault}; {STARTING}") from None
+            raise type(fault)(f"{fault}; {ADVICE}") from None
         self.name = " ".join(f"{answers['name']} {answers['version']}".split())
         self._commands = frozenset(answers["list_commands"].split())
         engine.title = self.name[:80] or engine.title
@@ -489,9 +487,8 @@ def code(config: Config) -> str:
         return ""
     found, folder = _find(program, config), expanduser(config.cwd) or os.curdir
     named = [Path(folder, part) for argument in arguments for part in {argument, argument.partition("=")[2]}]
-    return digest_of_files(
-        [*([] if found is None else [Path(found)]), *(path for path in named if os.path.isfile(path))]
-    )
+    programs = [] if found is None else [Path(found)]
+    return digest_of_files([*programs, *(path for path in named if os.path.isfile(path))])
 
 
 def check(config: Config, size: int) -> str:

@@ -108,9 +108,8 @@ class Limits:
     @classmethod
     def read(cls, text: str, where: str) -> Limits:
         """``seconds=1`` or ``main=60,byoyomi=5``, as text. Raises ConfigError, beginning with ``where``."""
-        given = read_settings(
-            split_pairs(text, where, "limit", "seconds=1 or main=600"), cls.settings(), where, "limit"
-        )
+        pairs = split_pairs(text, where, "limit", "seconds=1 or main=600")
+        given = read_settings(pairs, cls.settings(), where, "limit")
         timed = "main" in given or "byoyomi" in given
         if timed and "seconds" in given:
             raise ConfigError(f"{where}: give seconds for each move, or main and byoyomi for the game, not both")

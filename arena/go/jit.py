@@ -103,33 +103,26 @@ def inlined(function: F) -> F:
     return numba.njit(**_OPTIONS, **_UNCALLED)(function)
 
 
-class _Files(local):
-    """A thread's open locks: one for each time that it holds the compiler, None where it has saved nothing."""
-
-    def __init__(self) -> None:
-        self.open = list[IO[bytes] | None]()
-
-
-class _OneWriter(Listener):
+class _OneWriter(Listener, local):
     """Lets one process at a time save a kernel: two that save variants of one kernel would give them the same file.
 
     Numba saves a kernel after its "compile" event and before the end of the "compiler_lock" around it.
     """
 
-    def __init__(self) -> None:
-        self._files = _Files()
+    def __init__(self) -> None:  # in each thread
+        self._open = list[IO[bytes] | None]()  # one for each time that it holds the compiler; None if it saved nothing
 
     def on_start(self, event: Event) -> None:
         if event.kind == "numba:compiler_lock":
-            self._files.open.append(None)
+            self._open.append(None)
 
     def on_end(self, event: Event) -> None:
         if event.kind == "numba:compile":
             with suppress(OSError):
                 file = open(CACHE / ".lock", "ab")
                 files.lock_file(file, waits=True)
-                self._files.open[-1] = file
-        elif (held := self._files.open.pop()) is not None:
+                self._open[-1] = file
+        elif (held := self._open.pop()) is not None:
             held.close()
 
 

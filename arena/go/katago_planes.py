@@ -7,8 +7,8 @@ import numpy as np
 from arena.go import kernels
 from arena.go.alive import mark_alive
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import AREA_SCORED, BOARD, CELLS, HAS_SUICIDE, HAS_SUPERKO, U, mark_group, move_of, point_of
-from arena.go.ladders import DEPTH, catches, is_caught
+from arena.go.kernels import AREA_SCORED, BOARD, CELLS, HAS_SUICIDE, HAS_SUPERKO, U, mark_group, point_of
+from arena.go.ladders import DEPTH, find_ladders, is_caught
 
 SPATIAL = 22  # planes that differ from point to point; a constant plane for each number follows
 TURNS = 5  # the last moves that a net sees
@@ -77,12 +77,7 @@ def _mark_ladders(boards, liberties, table, chaser, plane, starts):
         if liberties[U(p)] == 1:
             caught = is_caught(boards, p, True)
         elif liberties[U(p)] == 2:
-            _, first, second, _ = kernels.first_liberties(board, p, 3)
-            for q, other in ((first, second), (second, first)):
-                if (not caught or there == 3 - chaser) and catches(boards, p, q, other, True):
-                    caught = True
-                    if there == 3 - chaser:
-                        starts[table[move_of(board, q)]] = 1
+            caught = find_ladders(boards, p, table, starts if there == 3 - chaser else starts[:0], True)
         if caught:
             mark_group(board, p, table, plane)
 

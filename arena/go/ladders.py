@@ -171,15 +171,17 @@ def catches(boards, stone, p, other, katago=None):
 
 
 @kernel
-def find_ladders(boards, stone, table, plane):
-    """Write 1 to ``plane`` (n²,), turned by ``table``, for each move that begins a ladder which catches the group of
-    ``stone``, with two liberties on ``boards[0]``; returns whether there is one."""
+def find_ladders(boards, stone, table, plane, katago=None):
+    """Write 1 to ``plane`` (n²,), turned by ``table``, or (0,) if only the result matters, for each move that begins a
+    ladder which catches the group of ``stone``, with two liberties on ``boards[0]``; returns whether there is one.
+    ``katago`` as in ``is_caught``."""
     _, first, second, _ = first_liberties(boards[0], stone, 3)
     found = False
     for p, other in ((first, second), (second, first)):
-        if catches(boards, stone, p, other):
-            plane[table[move_of(boards[0], p)]] = 1
+        if (plane.shape[0] or not found) and catches(boards, stone, p, other, katago):
             found = True
+            if plane.shape[0]:
+                plane[table[move_of(boards[0], p)]] = 1
     return found
 
 

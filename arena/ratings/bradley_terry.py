@@ -10,21 +10,10 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from arena.ratings.confidence_sequence import Ends
-from arena.ratings.distributions import student_cdf, student_quantile
-from arena.ratings.elo import (
-    SCORES,
-    TAIL,
-    VIRTUAL_GAMES,
-    Comparison,
-    EloEstimate,
-    FloatArray,
-    K,
-    PairCounts,
-    normalised_elo,
-)
+from arena.ratings.distributions import FloatArray, student_cdf, student_quantile
+from arena.ratings.elo import SCORES, TAIL, VIRTUAL_GAMES, Comparison, EloEstimate, K, PairCounts, normalised_elo
 from arena.ratings.results import Indices, OpeningScores, Result, Results, sigmoid
 
 STEPS = 200  # Newton steps after which a fit ends in any case
@@ -101,7 +90,7 @@ class Ratings:
         self.players, self.openings, n = scores.players, scores.openings, len(scores.players)
         self.games = scores.table(scores.games, scores.games)  # both colours together
         self.points = scores.table(scores.points, scores.games - scores.points)
-        self.beaten = _closure(self.points)
+        self.beaten = np.isfinite(_shortest_paths(np.where(self.points > 0, 0.0, np.inf)))
         """(n, n): row has beaten column, directly or through others; a draw beats both ways."""
         points, games = scores.black_tables()
         self._has_black = black_advantage and all(_is_black_bounded(points, games, side) for side in (-1, 1))
@@ -274,10 +263,8 @@ class Ratings:
     def _less(self, players: Indices, references: FloatArray) -> Contrasts:
         """Players (k,) less weighted means of players, weights (n, k) or, of one mean for all, (n, 1)."""
         references = np.broadcast_to(references, (len(self.players), len(players)))
-        inside, groups = self._measure(players, references), np.arange(len(self._groups))
-        own, has = self._group[players], np.zeros((len(groups), len(players)), bool)
-        for group in groups:
-            has[group] = (references[self._group == group] > 0).any(0)
+        inside, own = self._measure(players, references), self._group[players]
+        has = np.array([(references[group] > 0).any(0) for group in self._groups])  # (components, k)
         apart = own != has.argmax(0)  # of the mean of several components, the first counts as inside
         if not apart.any():
             return inside
@@ -331,7 +318,7 @@ class Ratings:
         """(components, components): by how much the lower end of the distance of two lies below the fit, in log odds.
 
         One that won all games against another one won K openings whole: the end is where that has the probability
-        ``TAIL``. What it means for further components follows from the shortest path (R. Floyd, "Algorithm 97", 1962).
+        ``TAIL``. What it means for further components follows from the shortest path.
         """
         scores, m = self._scores, len(self._groups)
         ahead = scores.points > 0
@@ -348,11 +335,8 @@ class Ratings:
             is_likely = np.bincount(of, -np.logaddexp(0, middle[of] - gap), len(pairs)) > math.log(TAIL)
             near, far = np.where(is_likely, middle, near), np.where(is_likely, far, middle)
         leads = np.full((m, m), np.inf)
-        np.fill_diagonal(leads, 0.0)
         leads[pairs // m, pairs % m] = far
-        for middle_one in range(m):
-            leads = np.minimum(leads, leads[:, middle_one, None] + leads[middle_one])
-        return leads
+        return _shortest_paths(leads)
 
     @cached_property
     def _whole_squares(self) -> FloatArray:
@@ -462,14 +446,15 @@ def _fit(points: FloatArray, games: FloatArray, prior: float, has_black: bool) -
     return fit, inverse
 
 
-def _closure(points: FloatArray) -> NDArray[np.bool_]:
-    """(n, n): row has beaten column, directly or through others; each counts as having beaten himself."""
-    reach = (points > 0) | np.eye(len(points), dtype=bool)
-    while True:
-        further = (reach.astype(np.float32) @ reach) > 0
-        if np.array_equal(further, reach):
-            return reach
-        reach = further
+def _shortest_paths(lengths: FloatArray) -> FloatArray:
+    """(n, n): the length of the shortest path from row to column, 0 to itself (R. Floyd, "Algorithm 97", 1962). Where a
+    cycle has a length below 0, one of the diagonal is below 0 and the others mean nothing."""
+    lengths = np.where(np.eye(len(lengths), dtype=bool), 0.0, lengths)
+    for middle in range(len(lengths)):
+        lengths = np.minimum(lengths, lengths[:, middle, None] + lengths[middle])
+        if lengths.diagonal().min() < 0:
+            break
+    return lengths
 
 
 def _is_black_bounded(points: FloatArray, games: FloatArray, side: int) -> bool:
@@ -477,16 +462,11 @@ def _is_black_bounded(points: FloatArray, games: FloatArray, side: int) -> bool:
 
     The advantage is unbounded if it can grow without end, strengths growing with it, while no result becomes less
     likely. Each result then limits by how much White's strength may outgrow Black's. Such limits on differences can be
-    kept unless they add up to less than 0 around a cycle of players (R. Floyd, "Algorithm 97", 1962).
+    kept unless they add up to less than 0 around a cycle of players.
     """
     limit = np.where(points > 0, float(side), np.inf)  # by how much White's strength may outgrow Black's
     limit = np.minimum(limit, np.where(games > points, -float(side), np.inf).T)
-    np.fill_diagonal(limit, 0.0)
-    for middle in range(len(limit)):
-        limit = np.minimum(limit, limit[:, middle, None] + limit[middle])
-        if limit.diagonal().min() < 0:
-            return True
-    return False
+    return bool(_shortest_paths(limit).diagonal().min() < 0)
 
 
 def _ranked(strength: FloatArray) -> list[int]:

@@ -29,13 +29,6 @@ from bots.nets.checkpoint import Checkpoint
 from bots.nets.katago import FAMILY, KataGoConfig, KataGoNet, katago_from
 from bots.nets.network import Network, NetworkConfig, Outputs, pass_layer
 
-ENCODERS = {
-    "arena": "arena-17",
-    "trencseni": "stones-1",
-    "alphago": "alphago-48",
-    "alphagonet": "arena-17",
-    "gocnn": "gocnn-8c",
-}  # by family
 LARGEST = 4096  # the most blocks, channels or planes of a net that is read from a manifest
 
 
@@ -131,12 +124,9 @@ class GoCNN(Classic):
         return Outputs(ownership=self.points(self.features(planes)).flatten(1))
 
 
-FAMILIES: dict[str, Callable[[ClassicConfig], Classic]] = {
-    "trencseni": Trencseni,
-    "alphago": AlphaGoPolicy,
-    "alphagonet": AlphaGoNet,
-    "gocnn": GoCNN,
-}
+FAMILIES: dict[str, Callable[[ClassicConfig], Classic]] = dict(
+    trencseni=Trencseni, alphago=AlphaGoPolicy, alphagonet=AlphaGoNet, gocnn=GoCNN
+)
 Net = Network | Classic | KataGoNet
 """Planes (B, P, n, n) -> ``Outputs``; its ``config`` is what ``network_from`` builds it from again."""
 
@@ -152,7 +142,8 @@ def named_network(name: str, planes: int, size: int) -> Net:
 
 def usual_encoder(name: str) -> str:
     """The encoder that the net of this name was designed for. Raises ConfigError for an unknown name."""
-    return ENCODERS[_parse(name)[0]]
+    own = {"trencseni": "stones-1", "alphago": "alphago-48", "gocnn": "gocnn-8c"}
+    return own.get(_parse(name)[0], "arena-17")
 
 
 def _parse(name: str) -> tuple[str, int, int]:

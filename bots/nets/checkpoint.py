@@ -127,9 +127,8 @@ class Checkpoint:
         """Raise CheckpointError when this net can't play on boards of ``size``."""
         least, most = self.manifest.smallest, self.manifest.largest
         if not least <= size <= most:
-            raise CheckpointError(
-                f"the net {self.manifest.name} can't play {size}x{size}; it plays from {least}x{least} to {most}x{most}"
-            )
+            plays = f"it plays from {least}x{least} to {most}x{most}"
+            raise CheckpointError(f"the net {self.manifest.name} can't play {size}x{size}; {plays}")
 
     def require(self, *heads: str) -> None:
         """Raise CheckpointError unless this is a net with these heads (policy, value) or, for ``rollout``, a rollout

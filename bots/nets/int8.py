@@ -94,8 +94,6 @@ class Memory(NamedTuple):
     numbers: int
     acts: int
     places: int
-    rows: int
-    words: int
 
 
 class Reader(NamedTuple):
@@ -108,6 +106,11 @@ class Reader(NamedTuple):
     fix: int
     shift: int
     extra: int
+
+
+@inlined
+def _address(array):  # type: ignore[no-untyped-def]
+    return np.int64(array.ctypes.data)
 
 
 @inlined
@@ -218,8 +221,7 @@ def _clear_gaps(net, acts, apart, zero):  # type: ignore[no-untyped-def]
 @inlined
 def _multiply(net, step, memory):  # type: ignore[no-untyped-def]
     """The sums for panels of two registers, the last of up to three, while the next panel's weights are prefetched."""
-    table = np.int64(net.tables.ctypes.data) + 8 * step.table
-    weights = np.int64(net.weights.ctypes.data) + step.weights
+    table, weights = _address(net.tables) + 8 * step.table, _address(net.weights) + step.weights
     acts, count, apart, bits, left = memory.acts, step.count, step.apart, step.bits, step.outputs // LANES
     stride, out = SIZE * step.outputs, memory.sums
     while left:
@@ -344,9 +346,9 @@ def _split_heads(step, memory, work, scales, zeros):  # type: ignore[no-untyped-
 
 
 @inlined
-def _attend(step, memory):  # type: ignore[no-untyped-def]
+def _attend(net, step, memory):  # type: ignore[no-untyped-def]
     """The attention of each head at each point, from the buffers of ``_split_heads``; to ``extra`` (points, C)."""
-    points, places, words = memory.points, memory.rows, memory.words
+    points, places, words = memory.points, _address(net.rows), _address(net.words)
     heads, groups, depth, values = step.heads, step.groups, step.depth, step.values
     rows, keys, width = points + SLACK, (points + 31) // 32 * 32, SIZE * heads * values
     q = memory.work + SIZE * step.target
@@ -442,16 +444,7 @@ def _forward(net, planes, found, tokens=None):  # type: ignore[no-untyped-def]
     points = net.size * net.size
     acts, sums = np.empty(net.room * net.apart, np.uint8), np.empty((points + SLACK) * net.outputs, np.int32)
     work, scales, zeros = np.empty(net.work, np.float32), np.empty(points, np.float32), np.empty(points, np.float32)
-    memory = Memory(
-        points,
-        np.int64(work.ctypes.data),
-        np.int64(sums.ctypes.data),
-        np.int64(net.numbers.ctypes.data),
-        np.int64(acts.ctypes.data),
-        np.int64(net.places.ctypes.data),
-        np.int64(net.rows.ctypes.data),
-        np.int64(net.words.ctypes.data),
-    )
+    memory = Memory(points, _address(work), _address(sums), _address(net.numbers), _address(acts), _address(net.places))
     for i in range(planes.shape[0]):
         for at in range(net.steps.shape[0]):
             step = net.steps[at]
@@ -479,7 +472,7 @@ def _forward(net, planes, found, tokens=None):  # type: ignore[no-untyped-def]
                 elif code == packing.QKV:
                     _split_heads(step, memory, work, scales, zeros)
                 else:  # ATTEND
-                    _attend(step, memory)
+                    _attend(net, step, memory)
         for o in range(found.shape[1]):
             found[i, o] = work[net.answer + o]
     sums[0] = 0  # keeps Numba from freeing the array once its address is taken
