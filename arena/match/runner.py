@@ -78,16 +78,15 @@ def play_event(
     play goes on and finished games wait. ``workers`` is a number of processes, or an entered crew. Raises UserError
     when a bot can't be built, and GamesNotStored when the event ends while games wait.
     """
-    run = _Run(event, store, control or Control())
+    control = control or Control()
+    run, folder = _Run(event, store, control), store.journals(event.event)
     yield from run.resume()
-    players, terms = event.players, event.terms
-    folder = store.journals(event.event)
     own: Any = nullcontext(workers)
     if isinstance(workers, int):
-        own = Crew(players, terms, workers, journals=folder)
+        own = Crew(event.players, event.terms, workers, journals=folder)
     with own as crew:
         yield from run.play(crew)
-    if not (control and control.finishing) or run.is_decided:  # nothing is under way any more
+    if not control.finishing or run.standings.is_decided:  # nothing is under way any more
         rmtree(folder, ignore_errors=True)
         with suppress(OSError):
             folder.parent.rmdir()  # if it was the last
@@ -100,10 +99,9 @@ class _Run:
         self._event, self._store, self._control = event, store, control
         self._ids: set[int] = set()  # hashes of the stored games' ids, which take half the memory of the ids
         self._played: list[Played] = []  # of a Swiss tournament, which plans by them
-        self._standings = event.standings()
+        self.standings = event.standings()  # of a match with a test
         self._finished: list[GameRecord] = []  # not durable yet
         self._highest: dict[str, int] = {}  # the number of the last game of each series that an earlier run stored
-        self._identities = {name: player.identity for name, player in event.players.items()}
 
     def resume(self) -> Iterator[Update]:
         """Updates with the games of earlier runs that belong to the event as it is planned now."""
@@ -119,76 +117,71 @@ class _Run:
 
     def play(self, crew: AnyCrew) -> Generator[Update, None, None]:
         """Play the planned games until no more are planned or the event is to end."""
+
+        def had_begun(pairing: Pairing) -> bool:  # since games begin in their order
+            series, _, number = pairing.id.rpartition("/")
+            return int(number) < self._highest.get(series, 0)
+
         while not self._is_over:
             missing = self._event.pairings(self._played, lambda id: hash(id) in self._ids)
-            crew.add(missing, self._had_begun)
-            yield from self._play(crew)
+            crew.add(missing, had_begun)
+            try:
+                yield from self._play(crew)
+            finally:
+                if self._is_over or sys.exception() is not None:
+                    self._end(crew)
             if not missing or not isinstance(self._event, Swiss):
                 return  # no other plans more
 
-    def _had_begun(self, pairing: Pairing) -> bool:
-        """Whether a later game of the same series was stored: games begin in their order."""
-        series, _, number = pairing.id.rpartition("/")
-        return int(number) < self._highest.get(series, 0)
-
-    @property
-    def is_decided(self) -> bool:
-        return self._standings.is_decided
-
     @property
     def _is_over(self) -> bool:
-        return self._control.finishing or self.is_decided
+        return self._control.finishing or self.standings.is_decided
 
     def _play(self, crew: AnyCrew) -> Generator[Update, None, None]:
         """Play until all games of the crew are stored, the test is decided, or the time for games to end is over."""
         control, updated, finish_by = self._control, monotonic(), inf
         snapshots: dict[str, BoardSnapshot] = {}
-        try:
-            while (crew.is_busy or self._finished) and not self._standings.is_decided and monotonic() < finish_by:
-                crew.pause(control.paused)
-                news = []
-                if control.finishing and finish_by == inf:
-                    finish_by, news = monotonic() + FINISH, [FINISHING]
-                    crew.finish()
-                update = crew.poll(UPDATE_SECONDS / 2)
-                news += update.news
-                self._finished += [game for game in update.records if isinstance(game, GameRecord)]
-                snapshots |= {snapshot.pairing.id: snapshot for snapshot in update.snapshots}
-                if monotonic() - updated >= UPDATE_SECONDS or not crew.is_busy or news:
-                    records, boards = self._append(UPDATE_SECONDS), [*snapshots.values()]
-                    waiting = len(self._finished)
-                    yield replace(update, records=records, snapshots=boards, waiting=waiting, news=news)
-                    snapshots.clear()
-                    updated = monotonic()
-            if control.finishing:
-                self._finished += crew.stop()
-                yield Update(self._append(STORE_WAIT_SECONDS), waiting=len(self._finished))
-        finally:
-            if self._is_over or sys.exception() is not None:
-                self._end(crew)
+        while (crew.is_busy or self._finished) and not self.standings.is_decided and monotonic() < finish_by:
+            crew.pause(control.paused)
+            news = []
+            if control.finishing and finish_by == inf:
+                finish_by, news = monotonic() + FINISH, [FINISHING]
+                crew.finish()
+            update = crew.poll(UPDATE_SECONDS / 2)
+            news += update.news
+            self._finished += [game for game in update.records if isinstance(game, GameRecord)]
+            snapshots |= {snapshot.pairing.id: snapshot for snapshot in update.snapshots}
+            if monotonic() - updated >= UPDATE_SECONDS or not crew.is_busy or news:
+                records, boards = self._append(UPDATE_SECONDS), [*snapshots.values()]
+                yield replace(update, records=records, snapshots=boards, waiting=len(self._finished), news=news)
+                snapshots.clear()
+                updated = monotonic()
+        if control.finishing:
+            self._finished += crew.stop()
+            yield Update(self._append(STORE_WAIT_SECONDS), waiting=len(self._finished))
 
     def _end(self, crew: AnyCrew) -> None:
         """Stop the crew and store what it had finished. Raises GamesNotStored where that is not possible."""
         with delay_signals():
             self._finished += crew.stop()
             self._append(STORE_WAIT_SECONDS)
-            if self._finished and not self._standings.is_decided and not isinstance(sys.exception(), UserError):
+            if self._finished and not self.standings.is_decided and not isinstance(sys.exception(), UserError):
                 raise GamesNotStored(len(self._finished))
 
-    def _append(self, patience: float) -> tuple[GameRecord, ...]:
+    def _append(self, patience: float) -> list[GameRecord]:
         """Store the finished games in one transaction, and return them; none while another program holds the store."""
         self._store.check_place()
+        identities = {name: player.identity for name, player in self._event.players.items()}
         with delay_signals():  # a game that is in the store is no longer in the list
-            identities = self._identities
-            records = tuple(
+            records = [
                 replace(game, black_player=identities[game.black], white_player=identities[game.white])
                 for game in self._finished
-            )
+            ]
             try:
                 if records:
                     self._store.append(records, patience)
             except StoreBusy:
-                return ()
+                return []
             self._finished.clear()
             self._count(records)
             return records
@@ -197,8 +190,8 @@ class _Run:
         self._ids.update(hash(game.id) for game in games)
         if isinstance(self._event, Swiss):
             self._played += games
-        elif self._standings.tests:
-            self._standings.add(games)
+        elif self.standings.tests:
+            self.standings.add(games)
 
 
 def _membership(event: Event, store: RecordStore) -> Callable[[str], bool]:
