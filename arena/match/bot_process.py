@@ -4,8 +4,6 @@ Such a bot shares no memory with its opponents and the games: what it breaks, pa
 only itself. Each worker has a ``BotStarter``, which forks a process for each bot.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import pickle
@@ -20,7 +18,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import msgspec
@@ -35,7 +32,7 @@ from arena.go.jit import while_compiling
 from arena.match.game_loop import move_report
 from arena.match.process import ignore_terminal_signals
 from arena.players.player import Player
-from arena.system import retry_killed
+from arena.system import retry_killed, running_clock
 
 ANSWER_GRACE = 1.0  # seconds beyond its deadline until a bot that doesn't answer is killed
 EXIT_SECONDS = 1.0  # that a bot has to close, and until it is known how a process ended
@@ -95,16 +92,9 @@ class BotStarter:
 class BotProcess(Bot):
     """A bot in a process of its own. After a fault of the process ``prepare`` starts another one."""
 
-    def __init__(
-        self,
-        starter: BotStarter,
-        player: Player,
-        stderr: Path,
-        now: Callable[[], float] = monotonic,
-        may_be_killed: bool = False,
-    ):
+    def __init__(self, starter: BotStarter, player: Player, stderr: Path, may_be_killed: bool = False):
         """Raises UserError when the bot can't be built. If it ``may_be_killed`` meanwhile, ``prepare`` tries again."""
-        self._starter, self._player, self._stderr, self._now = starter, player, stderr, now
+        self._starter, self._player, self._stderr = starter, player, stderr
         self._connection: Connection | None = None
         self._overrides = frozenset[str]()
         try:
@@ -205,9 +195,11 @@ class BotProcess(Bot):
     def _receive(self, seconds: float, field: str) -> Any:
         """This field of the next answer within ``seconds``, time spent compiling excluded. Raises as ``_ask``."""
         assert self._connection is not None
-        deadline, left = self._now() + seconds, seconds
+        deadline, left = running_clock() + seconds, seconds
         while True:
-            wait = min(deadline - self._now() + ANSWER_GRACE, 0.25)  # short, to notice that this process stood still
+            wait = min(
+                deadline - running_clock() + ANSWER_GRACE, 0.25
+            )  # short, to notice that this process was stopped
             if not self._poll.poll(max(0.0, wait) * 1000):
                 if wait <= 0:
                     raise self._gone(BotTimeout(f"no answer within {round(seconds, 2):g} s"))
@@ -230,9 +222,9 @@ class BotProcess(Bot):
                     raise self._gone(BotFault(f"its process sent something else instead of {EXPECTED[field]}"))
                 return found
             if answer.compiling:
-                left, deadline = deadline - self._now(), self._now() + BUILD_SECONDS
+                left, deadline = deadline - running_clock(), running_clock() + BUILD_SECONDS
             else:
-                deadline = self._now() + left
+                deadline = running_clock() + left
 
     def _death(self) -> BotFault:
         """The fault of a process that ended."""

@@ -93,8 +93,6 @@ def play_event(
 
 
 class _Run:
-    """One run of an event."""
-
     def __init__(self, event: Event, store: RecordStore, control: Control):
         self._event, self._store, self._control = event, store, control
         self._ids: set[int] = set()  # hashes of the stored games' ids, which take half the memory of the ids

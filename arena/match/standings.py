@@ -327,8 +327,6 @@ class Standings:
         """The share of a player's moves that took much longer than their limit, in [0, 1]."""
         return self._late[player] / max(1, self._turns[player])
 
-    # --- Who is stronger ---
-
     @property
     def tally(self) -> MatchTally | None:
         """Of a match with games, else None."""
@@ -432,9 +430,6 @@ class Standings:
         if name == other or self.league is None or not self.is_final or not {name, other} <= {*self.league.players}:
             return None
         return self.league.los(name, other)
-
-
-# --- Ratings ---
 
 
 class Standing(NamedTuple):
