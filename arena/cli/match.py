@@ -77,10 +77,8 @@ def match(
     setup = events.EventSetup(registry, results, workers, cluster, as_json, bell)
     agreed = events.read_terms(terms, registry, setup.console.print_line, handicap)
     if test is not None and agreed.limit is not None and most > 2 * agreed.limit:
-        most = 2 * agreed.limit
-        setup.console.print_line(
-            f"The test counts an opening once: with {plural(agreed.limit, 'opening')}, it has {most} games."
-        )
+        most, counted = 2 * agreed.limit, plural(agreed.limit, "opening")
+        setup.console.print_line(f"The test counts an opening once: with {counted}, it has {most} games.")
     is_persons = plan is None and any(registry.resolve(bot).is_person for bot in (first, second))
     if is_persons:
         from arena.cli import people

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from arena.go.game import Rules
     from arena.players.player import Player
     from arena.players.registry import Registry
+    from arena.report.style import Console
 
 Option = partial(typer.Option, show_default=False)
 Number = partial(Option, metavar="NUMBER")
@@ -94,6 +95,13 @@ def errors_of_option(name: str) -> Iterator[str]:
         yield option
     except ConfigError as error:
         raise ConfigError(str(error).replace(f"{option}: {name} = ", f"{option} ", 1)) from None
+
+
+def open_console(stderr: bool = False) -> Console:
+    """The console that commands print to."""
+    from arena.report.style import Console
+
+    return Console(stderr=stderr)
 
 
 def check_outputs(*paths: Path | None) -> None:
