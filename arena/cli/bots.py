@@ -154,27 +154,23 @@ def _on_pipes(entry: Player) -> Iterator[tuple[bot.Bot, TextIO, TextIO]]:
     """The bot with the lines that it is sent and where its answers go. The process ends at the end."""
     lines = open(0, encoding="utf-8", errors="replace", newline="\n", closefd=False)
     output = open(1, "w", encoding="ascii", errors="backslashreplace", newline="\n", closefd=False)
-    _exit_when_stuck()
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer)  # each signal's number is written there at once
+
+    def exit_when_stuck() -> None:
+        """End the process after ``EXIT_SECONDS`` when Python can't handle a signal: a net may compute for ever."""
+        (number,) = os.read(reader, 1)
+        sleep(EXIT_SECONDS)
+        os._exit(128 + number)
+
+    Thread(target=exit_when_stuck, daemon=True).start()
     try:
         with redirect_stdout(sys.stderr), closing(entry.build()) as player:  # a bot that prints spoils no answer
             yield player, lines, output
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     os._exit(0)  # taking the interpreter down takes half a second, in which a controller waits
-
-
-def _exit_when_stuck() -> None:
-    """Let signals end the process after ``EXIT_SECONDS`` when Python can't handle them: a net may compute for ever."""
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    signal.set_wakeup_fd(writer)  # each signal's number is written there at once
-
-    def wait() -> None:
-        (number,) = os.read(reader, 1)
-        sleep(EXIT_SECONDS)
-        os._exit(128 + number)
-
-    Thread(target=wait, daemon=True).start()
 
 
 def serve(

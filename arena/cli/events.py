@@ -1,7 +1,5 @@
 """Sets up the event of a command, plays and shows it, stores its games and writes the ratings."""
 
-from __future__ import annotations
-
 import gc
 import json
 import signal
@@ -11,7 +9,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Group
 
@@ -20,9 +18,10 @@ from arena.cli.options import read_rules, size_doubts
 from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Limits
 from arena.go.record import GameRecord
+from arena.match.cluster import Cluster
 from arena.match.event import Event, continue_event, event_from_json, event_to_json, games_asked, with_games
 from arena.match.openings import Opening, read_book, shipped_book
-from arena.match.runner import Control, GamesNotStored, Update, play_event
+from arena.match.runner import AnyCrew, Control, GamesNotStored, Update, play_event
 from arena.match.schedule import Match, Terms, Tournament
 from arena.match.swiss import Swiss
 from arena.players.config import TermsTable, default
@@ -36,9 +35,6 @@ from arena.results.export import game_line, report_line, write_elo_csv
 from arena.results.league import kind_of, read_report
 from arena.results.store import Store, StoredEvent, journals_of
 from arena.system import cores
-
-if TYPE_CHECKING:
-    from arena.match.runner import AnyCrew
 
 
 def read_player(registry: Registry, spec: str, given: TermsTable) -> Player:
@@ -160,8 +156,6 @@ class EventSetup:
         with ExitStack() as stack:
             self.crew = self.workers or cores()
             if self.cluster is not None:
-                from arena.match.cluster import Cluster
-
                 journals = journals_of(self.results, event.event)
                 crew = Cluster(self.cluster, self.workers, event.players, event.terms, journals)
                 self.crew = stack.enter_context(crew)

@@ -229,7 +229,15 @@ def games(
     if training is not None:
         if sgf is None or event or player or ending or limit:
             raise UserError("--training NAME takes --sgf FOLDER, and nothing else but --results")
-        print(f"{plural(_write_training_games(results, training, sgf), 'game')} written to {sgf}.")
+        from trainers.replay import Replay
+        from trainers.settings import SETTINGS_FILE, read_file
+
+        run = results / "training" / training
+        if not (run / "games").is_dir():
+            only = "only runs of 'arena train zero' keep them there"
+            raise UserError(f"--training {training}: {run} has no games; {only}")
+        replay = Replay(run / "games", read_file(run / SETTINGS_FILE)["size"])
+        _write_sgf(replay.records(training), len(replay.numbers), sgf)
         return
     with Store.of(results) as store:
         if event is not None and not store.count(event=event):  # the games of people have no event
@@ -247,32 +255,19 @@ def games(
             _write_sgf(chosen, written, sgf)
         elif csv is not None:
             export.write_games_csv(chosen, csv)
+            print(f"{plural(written, 'game')} written to {csv}.")
         else:
             options.open_console().print(games_table(list(found), total))
-    if place := sgf or csv:
-        print(f"{plural(written, 'game')} written to {place}.")
-
-
-def _write_training_games(results: Path, name: str, folder: Path) -> int:
-    """Write the latest games of a run of ``train zero``; their number. Raises UserError where it has none."""
-    from trainers.replay import Replay
-    from trainers.settings import SETTINGS_FILE, read_file
-
-    run = results / "training" / name
-    if not (run / "games").is_dir():
-        raise UserError(f"--training {name}: {run} has no games; only runs of 'arena train zero' keep them there")
-    replay = Replay(run / "games", read_file(run / SETTINGS_FILE)["size"])
-    _write_sgf(replay.records(name), len(replay.numbers), folder)
-    return len(replay.numbers)
 
 
 def _write_sgf(games: Iterable[GameRecord], number: int, folder: Path) -> None:
-    """Write games with a progress bar."""
+    """Write games, with a progress bar, and print their number."""
     from rich.progress import track
 
     from arena.results.export import write_sgf_files
 
     write_sgf_files(track(games, "Writing", number, transient=True, disable=not sys.stdout.isatty()), folder)
+    print(f"{plural(number, 'game')} written to {folder}.")
 
 
 def _named(store: Store, player: str | None) -> list[str]:

@@ -1,7 +1,7 @@
 """The command train: reads the settings of a run, then runs one of the trainers."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import fields
 from functools import cache
@@ -116,6 +116,7 @@ def run_trainer(
     trainer: str, settings: Any, results: Path, new: bool, cluster: str | None, workers: int
 ) -> tuple[Path, bool]:
     """Run a trainer and show its progress; returns the checkpoint's folder, and whether a signal stopped the run."""
+    from arena.report import progress
     from trainers.settings import ClusterOptions, is_first
 
     module, processes = import_module(f"trainers.{trainer}"), import_module("trainers.processes")
@@ -136,7 +137,11 @@ def run_trainer(
                 if stale.is_file() and stale.name != processes.LOCK:
                     stale.unlink()
             print_line("starting")
-            arguments["on_progress"] = _show_progress(trainer, name, stack)
+            right = {"ownership": "points", "value": "results", "distill": "teacher's move"}.get(trainer, "top-1")
+            own = {"rl": progress.ITERATION, "zero": progress.ROUND}
+            words: Any = progress.self_play_words(own[trainer]) if trainer in own else progress.training_words(right)
+            show = cache(lambda: stack.enter_context(progress.show_training(name, words)))
+            arguments["on_progress"] = lambda step: show()(step)  # not before: games may be played first
         processes.stopped.clear()
         try:
             folder = module.train(settings, results, **arguments)
@@ -145,17 +150,6 @@ def run_trainer(
                 print_line("stopped. The same command resumes and keeps the finished games.")
             raise SystemExit(130) from None
         return folder, processes.stopped.is_set()
-
-
-def _show_progress(trainer: str, name: str, stack: ExitStack) -> Callable[[Any], None]:
-    """A function that shows the progress of a run, from its first step until ``stack`` is closed."""
-    from arena.report import progress
-
-    right = {"ownership": "points", "value": "results", "distill": "teacher's move"}.get(trainer, "top-1")
-    own = {"rl": progress.ITERATION, "zero": progress.ROUND}
-    words: Any = progress.self_play_words(own[trainer]) if trainer in own else progress.training_words(right)
-    show = cache(lambda: stack.enter_context(progress.show_training(name, words)))  # before, games may be played
-    return lambda step: show()(step)
 
 
 def print_result(trainer: str, folder: Path, size: str) -> None:

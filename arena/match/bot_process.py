@@ -197,9 +197,7 @@ class BotProcess(Bot):
         assert self._connection is not None
         deadline, left = running_clock() + seconds, seconds
         while True:
-            wait = min(
-                deadline - running_clock() + ANSWER_GRACE, 0.25
-            )  # short, to notice that this process was stopped
+            wait = min(deadline - running_clock() + ANSWER_GRACE, 0.25)  # short, to notice a stop of this process
             if not self._poll.poll(max(0.0, wait) * 1000):
                 if wait <= 0:
                     raise self._gone(BotTimeout(f"no answer within {round(seconds, 2):g} s"))

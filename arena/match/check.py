@@ -55,8 +55,8 @@ def _judge(player: Player, record: GameRecord) -> Finding:
         if outcome.ending is Ending.TIME and player.limits.deadline is None:
             reason += f"; if it is slow, give it longer: {player.name}@deadline=60"
         return Finding("game", StepStatus.FAILED, reason, "" if player.bot_kind.external else record.fault_details)
-    words = f"{len(record.moves)} legal moves"
-    words += f", {(record.black_seconds + record.white_seconds) / max(1, len(record.moves)):.2f} s each"
+    each = (record.black_seconds + record.white_seconds) / max(1, len(record.moves))
+    words = f"{len(record.moves)} legal moves, {each:.2f} s each"
     if seconds := [stats.seconds for stats in record.facts if stats.seconds is not None]:
         words += f", {max(seconds):.2f} s the slowest"
     columns = zip(("win rates", "scores", "visits"), zip(*record.facts, strict=True), strict=False)

@@ -118,7 +118,7 @@ class Crew:
         self.most, self._cards = workers, cards
         self._queue: deque[Assignment] = deque()
         self._workers: list[WorkerProcess] = []
-        self._started = self._failed_starts = 0  # workers; in a row
+        self._started = self._failed_starts = 0  # workers; those in a row that failed
         self._finished: list[GameRecord] = []
         self._has_started = False  # any worker
         self._records, self._since = 0, monotonic()
@@ -155,7 +155,7 @@ class Crew:
         self._queue.append(game)
 
     def games(self) -> list[Assignment]:
-        """Those under way, as they stand."""
+        """The games under way, as they stand."""
         return [game for worker in self._workers for game in self._begun(worker)]
 
     def _begun(self, worker: WorkerProcess) -> Iterator[Assignment]:

@@ -3,8 +3,6 @@
 Missing are the planned games whose ids aren't stored. Journals keep the games under way.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import nullcontext, suppress
@@ -14,10 +12,11 @@ from math import inf
 from pathlib import Path
 from shutil import rmtree
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from arena import StoreBusy, StoreError, UserError, plural
 from arena.go.record import GameRecord, Played
+from arena.match.cluster import Cluster
 from arena.match.crew import Crew, delay_signals
 from arena.match.crew import Update as Update
 from arena.match.event import Event
@@ -25,10 +24,7 @@ from arena.match.schedule import Pairing
 from arena.match.swiss import Swiss
 from arena.match.worker import BoardSnapshot
 
-if TYPE_CHECKING:  # not needed for an event on this machine
-    from arena.match.cluster import Cluster
-
-    AnyCrew = Crew | Cluster
+AnyCrew = Crew | Cluster
 
 UPDATE_SECONDS = 0.1  # seconds between two updates
 FINISH = 5.0  # seconds that the games under way have to end when the event is finished early
@@ -99,6 +95,7 @@ class _Run:
         self._played: list[Played] = []  # of a Swiss tournament, which plans by them
         self.standings = event.standings()  # of a match with a test
         self._finished: list[GameRecord] = []  # not durable yet
+        self._identities = {name: player.identity for name, player in event.players.items()}
         self._highest: dict[str, int] = {}  # the number of the last game of each series that an earlier run stored
 
     def resume(self) -> Iterator[Update]:
@@ -116,7 +113,7 @@ class _Run:
     def play(self, crew: AnyCrew) -> Generator[Update, None, None]:
         """Play the planned games until no more are planned or the event is to end."""
 
-        def had_begun(pairing: Pairing) -> bool:  # since games begin in their order
+        def had_begun(pairing: Pairing) -> bool:  # the games of a series begin in their order
             series, _, number = pairing.id.rpartition("/")
             return int(number) < self._highest.get(series, 0)
 
@@ -169,10 +166,9 @@ class _Run:
     def _append(self, patience: float) -> list[GameRecord]:
         """Store the finished games in one transaction, and return them; none while another program holds the store."""
         self._store.check_place()
-        identities = {name: player.identity for name, player in self._event.players.items()}
         with delay_signals():  # a game that is in the store is no longer in the list
             records = [
-                replace(game, black_player=identities[game.black], white_player=identities[game.white])
+                replace(game, black_player=self._identities[game.black], white_player=self._identities[game.white])
                 for game in self._finished
             ]
             try:
