@@ -129,9 +129,8 @@ def begin_game(
     """A game of these players after an opening of ``moves``, and its bots. ``limits`` are the people's; ``fields`` are
     more fields of the record."""
     black, white = (sides[colour] for colour in Colour)
-    fields["black_player"], fields["white_player"] = (
-        "" if one.name == GUEST else one.identity for one in (black, white)
-    )
+    for key, side in (("black_player", black), ("white_player", white)):
+        fields[key] = "" if side.name == GUEST else side.identity
     date = datetime.now(UTC).strftime("%Y-%m-%d")
     record = GameRecord(rules, moves, None, black.name, white.name, opening=len(moves), date=date, **fields)
     bots = {colour: side for colour, side in sides.items() if not side.is_person}
@@ -371,11 +370,9 @@ class PlaySetup:
                 games += [game for game in store.games(event=EVENT, player=name) if game.id != saved.id]
                 players |= store.players()
         found = rank_by_results(games, players, name)
-        return (
-            []
-            if found is None
-            else [
-                f"{name}'s results over {plural(found.count, 'game')} fit {found}, 95 % interval in brackets.",
-                f"An even opponent: arena play --rank {rank_name(found.rank)}",
-            ]
-        )
+        if found is None:
+            return []
+        return [
+            f"{name}'s results over {plural(found.count, 'game')} fit {found}, 95 % interval in brackets.",
+            f"An even opponent: arena play --rank {rank_name(found.rank)}",
+        ]

@@ -142,7 +142,8 @@ def report(
                 raise UserError("--list can't be combined with an event or an output file")
             summaries = league.event_summaries(store)
             if as_json:
-                print(*(export.json_line("event", one._asdict()) for one in summaries), sep="\n")
+                for one in summaries:
+                    print(export.json_line("event", one._asdict()))
             else:
                 console.print(text.event_list(summaries))
             return
