@@ -1,7 +1,5 @@
 """The command line: its commands, their help, and how it ends. Commands import what is heavy themselves."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import signal
@@ -17,8 +15,6 @@ from typer.core import TyperGroup
 from arena import UserError, __version__
 from arena.cli import bots, match, nets, play, results, train, tune
 from arena.cli.options import Option
-
-# --- The commands ---
 
 
 class Group(TyperGroup):
@@ -94,8 +90,6 @@ def _arena(
         print(ctx.get_help())
         raise typer.Exit(2)
 
-
-# --- How it ends ---
 
 EXTRAS = {"torch": "train", "onnx": "train", "textual_serve": "serve", "aiohttp": "serve"}
 """Packages that a plain installation lacks, and the extra that installs each."""

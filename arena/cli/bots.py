@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, redirect_stdout
 from functools import cache
 from pathlib import Path
+from secrets import randbits
 from threading import Thread
 from time import sleep
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -19,7 +20,7 @@ import typer
 from arena import ConfigError, UserError
 from arena.cli import options
 from arena.cli.options import RESULTS, Argument, ConfigFile, Number, ResultsFolder, with_options
-from arena.players.config import TermsTable
+from arena.players.config import TermsTable, default
 
 if TYPE_CHECKING:
     from arena.contract import bot
@@ -45,16 +46,14 @@ def bots(
       arena bots
       arena bots mcts
     """
-    from arena.report.style import Console
     from arena.report.tables import bots_table, settings_table
 
     registry = options.registry_of(config, results)
     if name is not None:  # a bot that lacks a setting or its net is explained, too
-        entry = registry.resolve(name) if name.endswith(".py") else registry.entry(name)
-        Console().print(settings_table(entry))
-        return
-    ratings, pool = known_ratings(registry, results)
-    Console().print(bots_table(registry.entries, ratings, pool, registry.unloaded))
+        shown = settings_table(registry.resolve(name) if name.endswith(".py") else registry.entry(name))
+    else:
+        shown = bots_table(registry.entries, *known_ratings(registry, results), registry.unloaded)
+    options.open_console().print(shown)
 
 
 def known_ratings(registry: Registry, results: Path) -> tuple[dict[str, EloEstimate], Pool | None]:
@@ -89,12 +88,10 @@ def check(
     from arena.contract.finding import StepStatus
     from arena.match.check import probe
     from arena.report.progress import show_check
-    from arena.report.style import Console
 
-    registry, console, rules = options.registry_of(config, results), Console(), options.read_rules(terms)
+    registry, console, rules = options.registry_of(config, results), options.open_console(), options.read_rules(terms)
     players = [registry.resolve(name) for name in bots]
-    verdicts = [show_check(player.name, probe(player, rules), console) for player in players]
-    if StepStatus.FAILED in verdicts:
+    if StepStatus.FAILED in [show_check(player.name, probe(player, rules), console) for player in players]:
         raise typer.Exit(1)
 
 
@@ -114,15 +111,13 @@ def gtp(
       arena gtp alphago:visits=400
       gogui-twogtp -black "arena gtp mcts" -white "arena gtp sl" -size 9 -komi 7
     """
-    from random import SystemRandom
-
     from arena.gtp.server import Server, serve
     from arena.people.counting import agreed_dead
 
     rules, entry = options.read_rules(terms), options.registry_of(config, results).resolve(bot)
     entry.checked(rules.size)
     with _on_pipes(entry) as (player, lines, output):
-        kind, seed = entry.bot_kind, SystemRandom().getrandbits(31) if seed is None else seed
+        kind, seed = entry.bot_kind, default(seed, randbits(31))
         about = (f"arena {entry.name}", seed, entry.checked, entry.limits, kind.analyses, "policy" in kind.heads)
         serve(Server(player, rules, *about, agreed_dead), lines, output)
 
@@ -159,27 +154,23 @@ def _on_pipes(entry: Player) -> Iterator[tuple[bot.Bot, TextIO, TextIO]]:
     """The bot with the lines that it is sent and where its answers go. The process ends at the end."""
     lines = open(0, encoding="utf-8", errors="replace", newline="\n", closefd=False)
     output = open(1, "w", encoding="ascii", errors="backslashreplace", newline="\n", closefd=False)
-    _exit_when_stuck()
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer)  # each signal's number is written there at once
+
+    def exit_when_stuck() -> None:
+        """End the process after ``EXIT_SECONDS`` when Python can't handle a signal: a net may compute for ever."""
+        (number,) = os.read(reader, 1)
+        sleep(EXIT_SECONDS)
+        os._exit(128 + number)
+
+    Thread(target=exit_when_stuck, daemon=True).start()
     try:
         with redirect_stdout(sys.stderr), closing(entry.build()) as player:  # a bot that prints spoils no answer
             yield player, lines, output
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     os._exit(0)  # taking the interpreter down takes half a second, in which a controller waits
-
-
-def _exit_when_stuck() -> None:
-    """Let signals end the process after ``EXIT_SECONDS`` when Python can't handle them: a net may compute for ever."""
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    signal.set_wakeup_fd(writer)  # each signal's number is written there at once
-
-    def wait() -> None:
-        (number,) = os.read(reader, 1)
-        sleep(EXIT_SECONDS)
-        os._exit(128 + number)
-
-    Thread(target=wait, daemon=True).start()
 
 
 def serve(
@@ -217,9 +208,8 @@ def doctor(results: ResultsFolder = RESULTS, config: ConfigFile = None) -> None:
     """
     from arena.contract.finding import StepStatus
     from arena.report.progress import show_check
-    from arena.report.style import Console
     from arena.results.doctor import examine
 
     findings = examine(results, config or (options.CONFIG if options.CONFIG.exists() else None))
-    if show_check("arena doctor", findings, Console()) is StepStatus.FAILED:
+    if show_check("arena doctor", findings, options.open_console()) is StepStatus.FAILED:
         raise typer.Exit(1)

@@ -1,7 +1,5 @@
 """Sets up the event of a command, plays and shows it, stores its games and writes the ratings."""
 
-from __future__ import annotations
-
 import gc
 import json
 import signal
@@ -11,7 +9,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Group
 
@@ -20,9 +18,10 @@ from arena.cli.options import read_rules, size_doubts
 from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Limits
 from arena.go.record import GameRecord
+from arena.match.cluster import Cluster
 from arena.match.event import Event, continue_event, event_from_json, event_to_json, games_asked, with_games
 from arena.match.openings import Opening, read_book, shipped_book
-from arena.match.runner import Control, GamesNotStored, Update, play_event
+from arena.match.runner import AnyCrew, Control, GamesNotStored, Update, play_event
 from arena.match.schedule import Match, Terms, Tournament
 from arena.match.swiss import Swiss
 from arena.players.config import TermsTable, default
@@ -36,11 +35,6 @@ from arena.results.export import game_line, report_line, write_elo_csv
 from arena.results.league import kind_of, read_report
 from arena.results.store import Store, StoredEvent, journals_of
 from arena.system import cores
-
-if TYPE_CHECKING:
-    from arena.match.runner import AnyCrew
-
-# --- From options ---
 
 
 def read_player(registry: Registry, spec: str, given: TermsTable) -> Player:
@@ -64,25 +58,18 @@ def read_terms(given: TermsTable, registry: Registry, print_line: Callable[[str]
         book, summary = read_book(given.book, rules, given.plies, seed)
         print_line(f"{given.book}: {summary}.")
     ends = Adjudication.read(given.adjudicate or "")
-    referee = _read_referee(registry, given.referee, rules.size) if given.referee else None
+    referee = registry.resolve(given.referee).checked(rules.size) if given.referee else None
+    if referee is not None and not referee.bot_kind.external:
+        words = "only an engine over GTP, such as gnugo, says which stones are dead"
+        raise ConfigError(f"--referee {given.referee}: {words}")
     return Terms(rules, given.openings or 0, plies, seed, ends, book, is_usual, handicap=handicap, referee=referee)
-
-
-def _read_referee(registry: Registry, spec: str, size: int) -> Player:
-    player = registry.resolve(spec).checked(size)
-    if not player.bot_kind.external:
-        raise ConfigError(f"--referee {spec}: only an engine over GTP, such as gnugo, says which stones are dead")
-    return player
-
-
-# --- Before it is played ---
 
 
 def event_notices(event: Event, store: Store) -> Iterator[str]:
     """Lines to show before the event. Raises ConfigError if games are missing and there are too few openings."""
-    known, players = store.players(), event.players.values()
+    known = store.players()
     last = {player.name: identity for identity, player in known.items()}
-    for entry in players:
+    for entry in event.players.values():
         if entry.name in last and entry.identity not in known:
             games = plural(store.count(player=last[entry.name]), "game")
             yield f"{entry.name} is a new player: its settings, net, code or limits differ from those in {games}."
@@ -91,7 +78,7 @@ def event_notices(event: Event, store: Store) -> Iterator[str]:
     elif store.count(event=event.event) < event.games:
         each = event.games if isinstance(event, Match) else event.games_each
         event.terms.opening(event.terms.distinct_openings(each) - 1)
-    yield from size_doubts(players, event.terms.rules.size)
+    yield from size_doubts(event.players.values(), event.terms.rules.size)
 
 
 def with_run_number(match: Match, store: Store, new: bool) -> Match:
@@ -101,7 +88,6 @@ def with_run_number(match: Match, store: Store, new: bool) -> Match:
 
 
 def store_event(store: Store, event: Event) -> None:
-    """Store the event, its settings and its players."""
     store.add_players({entry.identity: entry for entry in event.players.values()})
     created = datetime.now(UTC).isoformat(timespec="seconds")
     store.add_event(StoredEvent(event.event, created, event.settings, event_to_json(event)))
@@ -148,9 +134,6 @@ def _flat(settings: dict[str, Any]) -> dict[str, str]:
     return {key: f"{value:g}" if isinstance(value, float) else str(value) for key, value in flat.items()}
 
 
-# --- Played and shown ---
-
-
 @dataclass
 class EventSetup:
     """How a command plays, stores and shows events. ``workers`` 0 means one per core; ``opened`` sets ``crew``."""
@@ -173,8 +156,6 @@ class EventSetup:
         with ExitStack() as stack:
             self.crew = self.workers or cores()
             if self.cluster is not None:
-                from arena.match.cluster import Cluster
-
                 journals = journals_of(self.results, event.event)
                 crew = Cluster(self.cluster, self.workers, event.players, event.terms, journals)
                 self.crew = stack.enter_context(crew)
@@ -193,8 +174,8 @@ class EventSetup:
         with ratings_written(state, store, self.console, self.results, self.registry.anchors):
             self.show(state, store, may_play)
         if state.standings.is_decided and state.stored == state.resumed:
-            words = "The test is decided; for more games, play another match: --name NAME --seed NUMBER."
-            self.console.print_line(words)
+            more = "for more games, play another match: --name NAME --seed NUMBER."
+            self.console.print_line(f"The test is decided; {more}")
         return state
 
     def show(self, state: EventState, store: Store, may_play: bool = True) -> None:
@@ -237,19 +218,17 @@ def print_games(event: Event, updates: Iterable[Update], store: Store) -> None:
     print(report_line(read_report(store, event.event)), flush=True)
 
 
-# --- Its end ---
-
-
 @contextmanager
 def _stop_signals(control: Control) -> Iterator[Callable[[], None]]:
     """The first Ctrl-C or SIGTERM lets the games under way finish; the second, or the first of a paused event, ends the
     command. Calling the yielded function ends the command as the received signal would, or as Ctrl-C."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    both = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: handler for number, handler in both.items() if handler is not signal.SIG_IGN}
     received: list[int] = []
 
     def end() -> None:
         number = signal.Signals(received[0]) if received else signal.SIGINT
-        if callable(handler := handlers[number]):
+        if callable(handler := before.get(number)):
             handler(number, None)
         raise KeyboardInterrupt
 
@@ -259,14 +238,13 @@ def _stop_signals(control: Control) -> Iterator[Callable[[], None]]:
             end()
         control.finishing = True
 
-    handled = [number for number, handler in handlers.items() if handler is not signal.SIG_IGN]
-    for number in handled:
+    for number in before:
         signal.signal(number, interrupt)
     try:
         yield end
     finally:
-        for number in handled:
-            signal.signal(number, handlers[number])
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _is_complete(event: Event, store: Store) -> bool:
@@ -287,8 +265,7 @@ def ratings_written(
     try:
         yield
     except (KeyboardInterrupt, GamesNotStored) as stop:
-        done = store.count(event=event.event)
-        words = f"Stopped. {done} of {event.games} games are stored"
+        words = f"Stopped. {store.count(event=event.event)} of {event.games} games are stored"
         if isinstance(stop, GamesNotStored):
             words += f", and {stop.games} finished ones are not, because another program has locked {store.path}"
         if not _is_complete(event, store):  # otherwise Ctrl-C came too late

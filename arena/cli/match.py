@@ -17,8 +17,7 @@ from arena.system import cores
 
 if TYPE_CHECKING:
     from arena.cli.events import EventSetup
-    from arena.match.schedule import Match, Tournament
-    from arena.match.swiss import Swiss
+    from arena.match.schedule import Match
     from arena.ratings import Sprt
 
 SPRT_GAMES = 5_000  # where a sequential test ends at the latest, by default
@@ -77,10 +76,8 @@ def match(
     setup = events.EventSetup(registry, results, workers, cluster, as_json, bell)
     agreed = events.read_terms(terms, registry, setup.console.print_line, handicap)
     if test is not None and agreed.limit is not None and most > 2 * agreed.limit:
-        most = 2 * agreed.limit
-        setup.console.print_line(
-            f"The test counts an opening once: with {plural(agreed.limit, 'opening')}, it has {most} games."
-        )
+        most, counted = 2 * agreed.limit, plural(agreed.limit, "opening")
+        setup.console.print_line(f"The test counts an opening once: with {counted}, it has {most} games.")
     is_persons = plan is None and any(registry.resolve(bot).is_person for bot in (first, second))
     if is_persons:
         from arena.cli import people
@@ -158,28 +155,13 @@ def tournament(
       arena tournament check rl sl alphago --style gauntlet -n 100
       arena tournament nets random mcts sl --style swiss --precision 50
     """
-    registry = options.registry_for_event(config, results, bots or (), as_json)
-    from arena.cli.events import EventSetup
-    from arena.match.swiss import Swiss
-
-    setup = EventSetup(registry, results, workers, cluster, as_json, bell)
-    played, is_counted = _tournament(name, bots or [], terms, setup)
-    with setup.opened(played) as store:
-        gap = setup.play(played, store, is_counted).gap
-        if gap is not None and isinstance(played, Swiss):
-            words = f"Neighbours are measured to ±{gap[2]:.0f} Elo or better; worst: {gap[0]} and {gap[1]}."
-            setup.console.print_line(words)
-
-
-def _tournament(
-    name: str, bots: list[str], terms: TournamentTable, setup: EventSetup
-) -> tuple[Tournament | Swiss, bool]:
-    """The event of a name, options and arena.toml, and whether its number of games is given. Raises ConfigError."""
+    bots = bots or []
+    registry = options.registry_for_event(config, results, bots, as_json)
     from arena.cli import events
     from arena.match.schedule import Style, Tournament
     from arena.match.swiss import Swiss
 
-    registry = setup.registry
+    setup = events.EventSetup(registry, results, workers, cluster, as_json, bell)
     if not bots or name in registry.tournaments:
         declared = registry.tournament(name)
     elif registry.is_bot(name):
@@ -194,9 +176,14 @@ def _tournament(
         raise ConfigError(f"tournament '{name}': precision needs --style swiss")
     entries = tuple(events.read_player(registry, bot, given) for bot in given.bots)
     agreed = replace(events.read_terms(given, registry, setup.console.print_line), own_openings=True)
+    played: Tournament | Swiss
     if given.style == "swiss":
         most = 100 * len(entries) if given.precision is None else 5_000
-        swiss = Swiss(name, entries, agreed, default(given.games, most), given.precision or 0.0)
-        return swiss, given.games is not None
-    style = Style((given.style or "round-robin").replace("-", " "))
-    return Tournament(name, entries, agreed, default(given.games, 20), style), given.games is not None
+        played = Swiss(name, entries, agreed, default(given.games, most), given.precision or 0.0)
+    else:
+        style = Style((given.style or "round-robin").replace("-", " "))
+        played = Tournament(name, entries, agreed, default(given.games, 20), style)
+    with setup.opened(played) as store:
+        if gap := setup.play(played, store, given.games is not None).gap:
+            words = f"Neighbours are measured to ±{gap[2]:.0f} Elo or better; worst: {gap[0]} and {gap[1]}."
+            setup.console.print_line(words)

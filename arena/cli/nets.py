@@ -85,9 +85,8 @@ def gate(
             copy_checkpoint(folder, kept)
             if _identity(player, kept) != net:
                 raise UserError(f"{folder} was changed while it was copied; run the same command again")
-        candidate = gates.with_checkpoint(player, kept).with_limits(limits)
+        candidate, most = gates.with_checkpoint(player, kept).with_limits(limits), default(games, SPRT_GAMES)
         about = Gate(name, kept.name)
-        most = default(games, SPRT_GAMES)
         match = Match(candidate, present.with_limits(limits), agreed, most, test=test, gate=about)
         with Store.of(results) if database(results).exists() else nullcontext() as store:
             match, before = (match, 0) if store is None else gates.resume_gate(store, match, is_tested=sprt is not None)
@@ -169,7 +168,6 @@ def eval_(
     """
     from arena.go.planes import find_encoder
     from arena.report.progress import show_counting
-    from arena.report.style import Console
     from arena.report.tables import evaluation_table
     from bots.nets.catalogue import load_network
     from bots.nets.checkpoint import Checkpoint, find
@@ -179,7 +177,7 @@ def eval_(
 
     found = Checkpoint.open(find(checkpoint, results))
     found.require_size(size)
-    with Console(stderr=True).status("reading the records"):
+    with options.open_console(stderr=True).status("reading the records"):
         datasets = [path for path in data if (path / MANIFEST).is_file()]
         if datasets and len(data) > 1:
             raise ConfigError(f"--data: {datasets[0]} is a dataset; evaluate it alone")
@@ -193,7 +191,7 @@ def eval_(
     with show_counting(f"{found.manifest.name} on {len(games):,} games", len(games.moves)) as on_progress:
         net, encoder = load_network(found), find_encoder(found.manifest.encoder)
         evaluation = measure(net, encoder, games, on_progress)
-    Console().print(evaluation_table(evaluation, found.manifest.name))
+    options.open_console().print(evaluation_table(evaluation, found.manifest.name))
 
 
 def import_(
@@ -211,14 +209,13 @@ def import_(
       arena import b10c384h6nbttflrs.bin.gz --name b10
     """
     from arena.go.planes import find_encoder
-    from arena.report.style import Console
     from trainers.katago import import_katago
     from trainers.settings import require_name
 
     require_name(name)
-    with Console(stderr=True).status("Starting") as status:
+    with options.open_console(stderr=True).status("Starting") as status:
         made = import_katago(file, results / "checkpoints" / name, status.update)
-    about, console, origin = made.checkpoint.manifest, Console(), made.checkpoint.manifest.settings
+    about, console, origin = made.checkpoint.manifest, options.open_console(), made.checkpoint.manifest.settings
     console.print_line(f"{made.checkpoint.folder}: {origin['net']}, model version {origin['version']}")
     console.print_line(f"  trained by {origin['trained_by']}; license: {origin['licence']}")
     console.print_line(f"  exported to ONNX, with outputs within {about.metrics['fp32_difference']:g} of torch's")
@@ -262,12 +259,11 @@ def build(
       arena data build games/ --out sets/strong --rating 2400 --test 0.05
       arena data build ogs.zip --out sets/people --rank 1d --dead-stones
     """
-    from arena.report.style import Console
     from trainers.records import PARTS, GameFilter, SplitRule, build, day_of
 
     chosen = GameFilter(size, rating, rank, min_moves, dead_stones)
     rule = SplitRule(day_of(test_from), validation, test, by_player=by_player)
-    with Console(stderr=True).status("Reading") as status:
+    with options.open_console(stderr=True).status("Reading") as status:
         words = "{:,} games read, {:,} kept"
         made = build(paths, out, chosen, rule, workers or cores(), lambda *counts: status.update(words.format(*counts)))
     print(f"{out}: {made.manifest.read:,} games of {size}x{size} read")

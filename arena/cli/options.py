@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from arena.go.game import Rules
     from arena.players.player import Player
     from arena.players.registry import Registry
+    from arena.report.style import Console
 
 Option = partial(typer.Option, show_default=False)
 Number = partial(Option, metavar="NUMBER")
@@ -56,8 +57,11 @@ def with_options(table: type[Any], *names: str) -> Callable[[Callable[..., None]
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def run(**given: Any) -> None:
-            values = [(item, given.pop(item.name, None)) for item in shown]
-            typed = {item.name: _read(value, item) for item, value in values if value is not None}
+            typed = {}
+            for item in shown:
+                if (value := given.pop(item.name, None)) is not None:
+                    with errors_of_option(item.name) as option:
+                        typed[item.name] = read_value(value, item, option)
             command(**{replaced: table(**typed)}, **given)
 
         parameters: list[inspect.Parameter] = []
@@ -74,16 +78,11 @@ def with_options(table: type[Any], *names: str) -> Callable[[Callable[..., None]
 
 
 def _option(item: Field[Any]) -> inspect.Parameter:
-    """A setting as an optional parameter, whose text ``_read`` reads."""
+    """A setting as an optional parameter of text."""
     metavar = "NUMBER" if str(item.type).startswith(("int", "float")) else "VALUE"
     names = ["-n", "--games"] if item.name == "games" else []
     annotation: Any = Annotated[str | None, Option(*names, metavar=metavar, help=item.metadata["help"])]
     return inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
-def _read(value: str, item: Field[Any]) -> Any:
-    with errors_of_option(item.name) as option:
-        return read_value(value, item, option)
 
 
 @contextmanager
@@ -94,6 +93,13 @@ def errors_of_option(name: str) -> Iterator[str]:
         yield option
     except ConfigError as error:
         raise ConfigError(str(error).replace(f"{option}: {name} = ", f"{option} ", 1)) from None
+
+
+def open_console(stderr: bool = False) -> Console:
+    """The console that commands print to."""
+    from arena.report.style import Console
+
+    return Console(stderr=stderr)
 
 
 def check_outputs(*paths: Path | None) -> None:

@@ -76,10 +76,10 @@ def play_match(match: Match, new: bool, setup: PlaySetup, is_counted: bool) -> N
         standings.add(played)
         if not may_play or standings.is_decided or not (missing := match.pairings(played, stored.__contains__)):
             break
-        with SavedGameFile(setup.results / f"{missing[0].id}.sgf") as file:
+        pairing = missing[0]
+        with SavedGameFile(setup.results / f"{pairing.id}.sgf") as file:
             if file.id in {game.id for game in setup.stored(match.event)}:
                 continue  # another terminal has just played it
-            pairing = missing[0]
             sides = {BLACK: match.players[pairing.black], WHITE: match.players[pairing.white]}
             known = {"id": pairing.id, "event": match.event, "seed": pairing.seed}
             saved, bots = begin_game(match.terms.rules, sides, limits, pairing.opening, **known)
@@ -95,9 +95,6 @@ def play_match(match: Match, new: bool, setup: PlaySetup, is_counted: bool) -> N
     setup.leave()
 
 
-# --- A new game ---
-
-
 def new_game(
     registry: Registry, entry: Player, name: str | None, given: GameOptions, position: GameRecord | None = None
 ) -> tuple[SavedGame, dict[Colour, Player]]:
@@ -107,10 +104,9 @@ def new_game(
         raise ConfigError("--handicap 1 is a game without a handicap stone at komi 0.5; leave out --komi")
     setup = tuple(sorted(handicap_points(size, stones))) if stones > 1 else ()
     begins: dict[str, Any] = {"setup": (setup, ()), "first": WHITE if setup else BLACK, "moves": ()}
-    rules = Rules.preset(given.rules or "chinese", size, default(given.komi, 0.5 if stones else None))
+    begins["rules"] = Rules.preset(given.rules or "chinese", size, default(given.komi, 0.5 if stones else None))
     colour = WHITE if given.color == "white" else BLACK
     if position is not None:
-        rules, size = position.rules, position.rules.size
         begins = {name: getattr(position, name) for name in begins}
         if given.color is None:
             colour = position.mover(len(position.moves) + 1)
@@ -122,9 +118,9 @@ def new_game(
         opponent = _person(registry, entry.settings.get("name") or GUEST)
         require_two(person, opponent)
     else:
-        opponent = entry.with_limits(limits).checked(size)
+        opponent = entry.with_limits(limits).checked(begins["rules"].size)
     sides = {colour: person, colour.opponent: opponent}
-    return begin_game(rules, sides, limits, **begins, event=EVENT, seed=secrets.randbits(48))
+    return begin_game(sides=sides, limits=limits, **begins, event=EVENT, seed=secrets.randbits(48))
 
 
 def begin_game(
@@ -219,9 +215,6 @@ def rebuild_bots(
     return saved, bots
 
 
-# --- Playing and storing ---
-
-
 class PlaySetup:
     """The bots, results and console of a command in which people play one game after the other."""
 
@@ -289,14 +282,11 @@ class PlaySetup:
 
     def leave(self, code: int = 0) -> NoReturn:
         """End the command, also while a bot thinks, with the code of the signal that came, if any."""
-        code = self._code or code
-        if not self._has_ended:
-            remove_scratch()
-            sys.stdout.flush()
-            os._exit(code)
-        raise SystemExit(code)
-
-    # --- Bots ---
+        if self._has_ended:
+            raise SystemExit(self._code or code)
+        remove_scratch()
+        sys.stdout.flush()
+        os._exit(self._code or code)
 
     @cached_property
     def _starter(self) -> BotStarter:
@@ -306,7 +296,7 @@ class PlaySetup:
         """The bot of a player; one that doesn't ship gets a process of its own, as in a match. Raises UserError."""
         if entry.ships:
             return entry.build()
-        return BotProcess(self._starter, entry, scratch() / f"stderr-{secrets.token_hex(4)}", running_clock)
+        return BotProcess(self._starter, entry, scratch() / f"stderr-{secrets.token_hex(4)}")
 
     def _prepare_bots(self, bots: Mapping[Colour, Player], rules: Rules) -> dict[Colour, Opponent]:
         """Build the bots and compile the kernels of the game, before a clock or a screen runs. Raises UserError."""
@@ -331,24 +321,20 @@ class PlaySetup:
         return next((entry for entry in found if entry.bot_kind.analyses), None)
 
     def _analyse(self, analyst: Player, record: GameRecord) -> Iterator[Evaluation]:
-        """The evaluations of a game's positions, as they come. Raises UserError."""
         with closing(self._build(with_all_visits(analyst))) as bot:
             yield from analyse(record, bot, analyst.limits)
-
-    # --- Results ---
 
     def store_finished_games(self) -> set[str]:
         """Store the finished games of ``play`` that aren't stored yet; returns the ids of all stored games."""
         stored = {game.id for game in self.stored(EVENT)}
-        games = [saved for id, saved in saved_games(self.results, stored) if saved.is_over]
-        games = [saved for saved in games if not is_held(self.results, saved.id)]
-        if games and self.store(games):
-            stored |= {saved.id for saved in games}
-            for saved in games:
-                counts = "unrated" if saved.record.unrated else "it counts for arena elo"
-                self.console.print_line(f"{saved.id} is stored ({counts}). To review it: arena analyze {saved.id}")
-                for line in self._rank_lines(saved):
-                    self.console.print_line(line)
+        found = saved_games(self.results, stored)
+        games = [saved for _, saved in found if saved.is_over and not is_held(self.results, saved.id)]
+        for saved in games if games and self.store(games) else ():
+            stored.add(saved.id)
+            counts = "unrated" if saved.record.unrated else "it counts for arena elo"
+            self.console.print_line(f"{saved.id} is stored ({counts}). To review it: arena analyze {saved.id}")
+            for line in self._rank_lines(saved):
+                self.console.print_line(line)
         return stored
 
     def store(self, games: Sequence[SavedGame], match: Match | None = None) -> bool:

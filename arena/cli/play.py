@@ -1,7 +1,5 @@
 """The command play: a game of a person at this terminal or through a pipe."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Annotated
 

@@ -7,6 +7,7 @@ import sys
 from contextlib import closing, suppress
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from itertools import islice
 from os.path import expanduser
 from pathlib import Path
@@ -19,11 +20,9 @@ from arena.cli import options
 from arena.cli.options import RESULTS, Argument, ConfigFile, Json, Number, Option, ResultsFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from arena.go.record import GameRecord
-    from arena.go.sgf import Remark
-    from arena.players.player import Player
     from arena.players.registry import Registry
     from arena.report.style import Console
     from arena.results.store import Store
@@ -53,14 +52,13 @@ def elo(
       arena elo --size 19
       arena elo --anchor gnugo=1946
     """
-    from arena.report.style import Console
-    from arena.report.tables import elo_sections, elo_table, render
-    from arena.results.export import json_line, misfit_rows, pool_terms, rating_rows, write_elo_csv
+    from arena.report import tables
+    from arena.results import export
     from arena.results.league import league
     from arena.results.store import Store
 
     options.check_outputs(csv)
-    console = Console(stderr=as_json)
+    console = options.open_console(stderr=as_json)
     anchors = dict(map(_read_anchor, anchor or ())) or options.anchors_of(config)
     with Store.of(results) as store:
         pools = [(pool, league(store, pool, anchors=anchors)) for pool in store.pools() if size in (None, pool.size)]
@@ -69,18 +67,18 @@ def elo(
             raise ConfigError(f"--anchor {min(unknown)}: has no rated games; rated are {', '.join(sorted(rated))}")
         for number, (pool, found) in enumerate(pools):
             if as_json:
-                for row in rating_rows(found, pool):
-                    print(json_line("rating", row))
-                for row in misfit_rows(found):
-                    print(json_line("misfit", {**pool_terms(pool), **row}))
+                for row in export.rating_rows(found, pool):
+                    print(export.json_line("rating", row))
+                for row in export.misfit_rows(found):
+                    print(export.json_line("misfit", {**export.pool_terms(pool), **row}))
             else:
-                console.print(*[""] * bool(number), elo_table(found, pool), sep="\n")
-                if sections := elo_sections(found):
-                    console.print("", render(sections), sep="\n")
+                console.print(*[""] * bool(number), tables.elo_table(found, pool), sep="\n")
+                if sections := tables.elo_sections(found):
+                    console.print("", tables.render(sections), sep="\n")
         if not pools:
-            console.print(elo_table(None))
+            console.print(tables.elo_table(None))
         if csv is not None:
-            write_elo_csv(store, csv, anchors=anchors)
+            export.write_elo_csv(store, csv, anchors=anchors)
             console.print_line(f"Written to {csv}.")
 
 
@@ -119,13 +117,11 @@ def report(
       arena report league --delete
       arena report --training mine --html mine.html
     """
-    from arena.report.style import Console
-    from arena.report.text import event_list, print_report
-    from arena.results.export import json_line, report_line, write_event_csv
-    from arena.results.league import event_summaries, last_games, read_report
+    from arena.report import text
+    from arena.results import export, league
     from arena.results.store import Store
 
-    console = Console()
+    console = options.open_console()
     if delete or rename is not None:
         if event is None or (delete and rename is not None) or listed or csv or html or as_json:
             raise UserError("--delete and --rename take one EVENT and, at most, --yes")
@@ -144,44 +140,43 @@ def report(
         if listed:
             if event is not None or csv or html:
                 raise UserError("--list can't be combined with an event or an output file")
+            summaries = league.event_summaries(store)
             if as_json:
-                for one in event_summaries(store):
-                    print(json_line("event", one._asdict()))
+                for one in summaries:
+                    print(export.json_line("event", one._asdict()))
             else:
-                console.print(event_list(event_summaries(store)))
+                console.print(text.event_list(summaries))
             return
-        found = read_report(store, event)
-        shown = [] if html is None else last_games(store, found.event)
-    written = [] if csv is None else write_event_csv(found, csv)
+        found = league.read_report(store, event)
+        shown = [] if html is None else league.last_games(store, found.event)
+    written = [] if csv is None else export.write_event_csv(found, csv)
     if html is not None:
         from arena.report.page import write_page
 
         written.append(write_page(found, shown, html))
     if as_json:
-        print(report_line(found))
+        print(export.report_line(found))
         return
     if event is None:
         console.print_line("This is the last event; 'arena report --list' lists all.")
-    print_report(found, console)
+    text.print_report(found, console)
     for path in written:
         print(f"Written to {path}.")
 
 
 def _change_event(id: str, name: str | None, yes: bool, results: Path, console: Console) -> None:
     """Rename a stored event or, without a name, delete it. Asks first. The ratings are written anew."""
-    from arena.match.event import event_from_json, event_to_json
-    from arena.match.schedule import Match
+    from arena.match.event import Match, event_from_json, event_to_json
     from arena.results.export import write_elo_csv
     from arena.results.store import Store, StoredEvent
 
     with Store.of(results, write=True, print_line=console.print_line) as store:
         event = store.event(id)
-        count = plural(store.count(event=event.id), "game")
-        if name is None:
-            if yes and id != event.id:
-                raise UserError(f"--yes deletes an event by its full id only: {event.id}")
-            question, done = f"Delete {event.id} and its {count}?", f"{event.id} and its {count} are deleted."
-        else:
+        whole = f"{event.id} and its {plural(store.count(event=event.id), 'game')}"
+        question, done, change = f"Delete {whole}?", f"{whole} are deleted.", partial(store.delete_event, event)
+        if name is None and yes and id != event.id:
+            raise UserError(f"--yes deletes an event by its full id only: {event.id}")
+        if name is not None:
             if any(store.journals(event.id).glob("*")):
                 raise UserError(f"{event.id} has unfinished games; finish it first, then rename it")
             plan = event_from_json(event.plan)
@@ -190,14 +185,12 @@ def _change_event(id: str, name: str | None, yes: bool, results: Path, console: 
             plan = replace(plan, name=name, run=1) if isinstance(plan, Match) else replace(plan, name=name)
             renamed = StoredEvent(plan.event, event.created, plan.settings, event_to_json(plan))
             question, done = f"Rename {event.id} to {plan.event}?", f"{event.id} is {plan.event} now."
+            change = partial(store.rename_event, event, renamed)
         if not yes:
             if not sys.stdin.isatty():
                 raise UserError(f"{question} Add --yes to do it without a terminal.")
             confirm(question, abort=True)
-        if name is None:
-            store.delete_event(event)
-        else:
-            store.rename_event(event, renamed)
+        change()
         console.print_line(done)
         write_elo_csv(store, results / "elo.csv", anchors=options.anchors_of(None))
 
@@ -227,11 +220,8 @@ def games(
       arena games --player alphago --sgf games
       arena games --training mine --sgf games
     """
-    from rich.progress import track
-
-    from arena.report.style import Console
     from arena.report.tables import games_table
-    from arena.results.export import game_line, write_games_csv, write_sgf_files
+    from arena.results import export
     from arena.results.store import Store
 
     if bool(sgf) + bool(csv) + as_json > 1:
@@ -240,7 +230,15 @@ def games(
     if training is not None:
         if sgf is None or event or player or ending or limit:
             raise UserError("--training NAME takes --sgf FOLDER, and nothing else but --results")
-        print(f"{plural(_write_training_games(results, training, sgf), 'game')} written to {sgf}.")
+        from trainers.replay import Replay
+        from trainers.settings import SETTINGS_FILE, read_file
+
+        run = results / "training" / training
+        if not (run / "games").is_dir():
+            only = "only runs of 'arena train zero' keep them there"
+            raise UserError(f"--training {training}: {run} has no games; {only}")
+        replay = Replay(run / "games", read_file(run / SETTINGS_FILE)["size"])
+        _write_sgf(replay.records(training), len(replay.numbers), sgf)
         return
     with Store.of(results) as store:
         if event is not None and not store.count(event=event):  # the games of people have no event
@@ -253,33 +251,24 @@ def games(
         written = total if limit is None else min(limit, total)
         if as_json:
             for number, record in found:
-                print(game_line(record, number))
+                print(export.game_line(record, number))
         elif sgf is not None:
-            is_piped = not sys.stdout.isatty()
-            write_sgf_files(track(chosen, "Writing", total=written, transient=True, disable=is_piped), sgf)
+            _write_sgf(chosen, written, sgf)
         elif csv is not None:
-            write_games_csv(chosen, csv)
+            export.write_games_csv(chosen, csv)
+            print(f"{plural(written, 'game')} written to {csv}.")
         else:
-            Console().print(games_table(list(found), total))
-    if place := sgf or csv:
-        print(f"{plural(written, 'game')} written to {place}.")
+            options.open_console().print(games_table(list(found), total))
 
 
-def _write_training_games(results: Path, name: str, folder: Path) -> int:
-    """Write the latest games of a run of ``train zero``; their number. Raises UserError where it has none."""
+def _write_sgf(games: Iterable[GameRecord], number: int, folder: Path) -> None:
+    """Write games, with a progress bar, and print their number."""
     from rich.progress import track
 
     from arena.results.export import write_sgf_files
-    from trainers.replay import Replay
-    from trainers.settings import SETTINGS_FILE, read_file
 
-    run = results / "training" / name
-    if not (run / "games").is_dir():
-        raise UserError(f"--training {name}: {run} has no games; only runs of 'arena train zero' keep them there")
-    replay = Replay(run / "games", read_file(run / SETTINGS_FILE)["size"])
-    games = track(replay.records(name), "Writing", len(replay.numbers), transient=True, disable=not sys.stdout.isatty())
-    write_sgf_files(games, folder)
-    return len(replay.numbers)
+    write_sgf_files(track(games, "Writing", number, transient=True, disable=not sys.stdout.isatty()), folder)
+    print(f"{plural(number, 'game')} written to {folder}.")
 
 
 def _named(store: Store, player: str | None) -> list[str]:
@@ -328,13 +317,14 @@ def show(
     """
     from arena.go.sgf import are_by_players, move_notes, read_remarks, write_sgf
     from arena.report.game import print_game, show_details
-    from arena.report.style import Console, has_colours, has_screen
+    from arena.report.style import has_colours, has_screen
+    from arena.results.analysis import net_remarks
 
     record, sgf = read_game(game, results, number)
     is_stored, plies = sgf is None, len(record.moves)
     if move is not None and move > plies:
         raise UserError(f"--move {move}: the game has {plural(plies, 'move')}")
-    console = Console()
+    console = options.open_console()
     at_terminal = has_screen(console)
     is_lost = is_stored and move is None and record.outcome is not None and record.outcome.ending.is_forfeit
     if is_lost and not at_terminal:
@@ -343,7 +333,11 @@ def show(
     text = write_sgf(record, move_notes(record)).encode() if sgf is None else sgf
     by_players, remarks = is_stored or are_by_players(text), read_remarks(text, record)
     if net is not None:
-        by_players, remarks = False, tuple(_net_remarks(record, options.registry_of(config, results).resolve(net)))
+        player = options.registry_of(config, results).resolve(net).for_size(record.rules.size)
+        if "policy" not in player.bot_kind.heads:
+            raise ConfigError(f"--net {player.name}: this bot has no net; use sl or alphago")
+        with closing(player.checked(record.rules.size).build()) as bot:
+            by_players, remarks = False, tuple(net_remarks(record, bot))
     if not at_terminal:
         print_game(record, remarks, plies if move is None else move, by_players, console)
         return
@@ -467,13 +461,12 @@ def _print_ranks(record: GameRecord, registry: Registry) -> None:
     from arena.go.coords import BLACK
     from arena.go.ranks import HUMAN_LIKE, WEAKEST_SEEN, rank_name
     from arena.people.ranks import ranks_by_moves
-    from arena.report.style import Console
     from bots.nets.checkpoint import Checkpoint, find
     from bots.nets.inference import Evaluator
 
     if record.rules.size != 9:
         raise UserError(f"--ranks estimates ranks on 9x9 only, and this board has {record.rules.size} lines")
-    player, console = registry.resolve(HUMAN_LIKE).checked(9), Console()
+    player, console = registry.resolve(HUMAN_LIKE).checked(9), options.open_console()
     net = Evaluator(Checkpoint.open(find(player.config.checkpoint)), player.config.precision)
     for colour, found in ranks_by_moves(record, net).items():
         name, told = (record.black, record.black_rank) if colour is BLACK else (record.white, record.white_rank)
@@ -508,21 +501,11 @@ def read_game(text: str | None, results: Path, number: int | None = None) -> tup
     raise UserError(f"no game is stored in {results}; play some with 'arena match'")
 
 
-def _net_remarks(record: GameRecord, player: Player) -> Sequence[Remark]:
-    from arena.results.analysis import net_remarks
-
-    player = player.for_size(record.rules.size)
-    if "policy" not in player.bot_kind.heads:
-        raise ConfigError(f"--net {player.name}: this bot has no net; use sl or alphago")
-    with closing(player.checked(record.rules.size).build()) as bot:
-        return net_remarks(record, bot)
-
-
 def _choose_text(path: Path, number: int | None) -> bytes:
     """One of the games in a file: of several without a number the user chooses, or it is the first in a pipe."""
     from arena.go.collection import is_collection, read_texts
     from arena.go.sgf import MAX_BYTES, read_sgf
-    from arena.report.style import Console, has_screen
+    from arena.report.style import has_screen
     from arena.report.tables import games_table
 
     if not is_collection(path):
@@ -532,11 +515,12 @@ def _choose_text(path: Path, number: int | None) -> bytes:
     if number is not None and number > len(texts):
         raise UserError(f"--game {number}: {path} has {plural(len(texts), 'game')}")
     if number is None and len(texts) > 1:
-        console = Console()
+        console = options.open_console()
         if not has_screen(console):
             is_cut = len(texts) == MAX_LISTED_GAMES
             several = f"{MAX_LISTED_GAMES:,} games or more" if is_cut else plural(len(texts), "game")
-            Console(stderr=True).print_line(f"{path} has {several}; this is the first. Choose another with --game N.")
+            words = f"{path} has {several}; this is the first. Choose another with --game N."
+            options.open_console(stderr=True).print_line(words)
             return texts[0]
         games: list[tuple[int, GameRecord]] = []
         for place, text in enumerate(texts, 1):

@@ -1,11 +1,10 @@
 """The command train: reads the settings of a run, then runs one of the trainers."""
 
-from __future__ import annotations
-
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import fields
+from functools import cache
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -14,17 +13,9 @@ from typing import Annotated, Any
 import typer
 
 from arena import ConfigError
+from arena.cli import options
 from arena.cli.nets import gate as gate_command
-from arena.cli.options import (
-    RESULTS,
-    Argument,
-    ClusterAddress,
-    Option,
-    ResultsFolder,
-    Workers,
-    errors_of_option,
-    registry_of,
-)
+from arena.cli.options import RESULTS, Argument, Option, ResultsFolder, errors_of_option, registry_of
 
 TRAINERS = ("sl", "rl", "value", "rollout", "ownership", "distill", "zero")
 
@@ -40,8 +31,8 @@ def train(
     resume: Annotated[str, Option(metavar="NAME", help="Resume this run with all its settings.")] = "",
     new: Annotated[bool, Option("--new", help="Start again instead of resuming the run.")] = False,
     gate: Annotated[bool, Option("--gate", help="Then run arena gate on the net.")] = False,
-    cluster: ClusterAddress = None,
-    workers: Workers = 0,
+    cluster: options.ClusterAddress = None,
+    workers: options.Workers = 0,
     results: ResultsFolder = RESULTS,
 ) -> None:
     """Train a net (pip install 'arena[train]').
@@ -94,10 +85,10 @@ def train(
     if workers and cluster is None:
         raise ConfigError(f"--workers {workers} needs --cluster; on this machine it is --num-workers")
     folder, was_stopped = run_trainer(trainer, settings, results, new, cluster, workers)
-    size = "" if settings.size == 9 else f" --size {settings.size}"
     if not known.is_first():
         return
-    print_result(trainer, settings, folder, size)
+    size = "" if settings.size == 9 else f" --size {settings.size}"
+    print_result(trainer, folder, size)
     if gate and was_stopped:
         print(f"The run was stopped, so it isn't gated. To gate the net as it is: arena gate {folder.name}{size}")
     elif gate:
@@ -125,6 +116,7 @@ def run_trainer(
     trainer: str, settings: Any, results: Path, new: bool, cluster: str | None, workers: int
 ) -> tuple[Path, bool]:
     """Run a trainer and show its progress; returns the checkpoint's folder, and whether a signal stopped the run."""
+    from arena.report import progress
     from trainers.settings import ClusterOptions, is_first
 
     module, processes = import_module(f"trainers.{trainer}"), import_module("trainers.processes")
@@ -134,9 +126,7 @@ def run_trainer(
         print(f"{name}: {line}", file=sys.stderr)
 
     known = signature(module.train).parameters
-    arguments: dict[str, Any] = {}
-    if "registry" in known:
-        arguments["registry"] = registry_of(None, results)
+    arguments: dict[str, Any] = {"registry": registry_of(None, results)} if "registry" in known else {}
     if "on_made" in known:
         arguments["on_made"] = print_line
     if cluster is not None:
@@ -147,7 +137,11 @@ def run_trainer(
                 if stale.is_file() and stale.name != processes.LOCK:
                     stale.unlink()
             print_line("starting")
-            arguments["on_progress"] = _show_progress(trainer, name, stack)
+            right = {"ownership": "points", "value": "results", "distill": "teacher's move"}.get(trainer, "top-1")
+            own = {"rl": progress.ITERATION, "zero": progress.ROUND}
+            words: Any = progress.self_play_words(own[trainer]) if trainer in own else progress.training_words(right)
+            show = cache(lambda: stack.enter_context(progress.show_training(name, words)))
+            arguments["on_progress"] = lambda step: show()(step)  # not before: games may be played first
         processes.stopped.clear()
         try:
             folder = module.train(settings, results, **arguments)
@@ -158,26 +152,8 @@ def run_trainer(
         return folder, processes.stopped.is_set()
 
 
-def _show_progress(trainer: str, name: str, stack: ExitStack) -> Callable[[Any], None]:
-    """A function that shows the progress of a run, from its first step until ``stack`` is closed."""
-    from arena.report import progress
-
-    right = {"ownership": "points", "value": "results", "distill": "teacher's move"}.get(trainer, "top-1")
-    own = {"rl": progress.ITERATION, "zero": progress.ROUND}
-    words: Any = progress.self_play_words(own[trainer]) if trainer in own else progress.training_words(right)
-    shown: list[Callable[[Any], None]] = []
-
-    def on_progress(step: Any) -> None:
-        if not shown:  # before, games may be played
-            shown.append(stack.enter_context(progress.show_training(name, words)))
-        shown[0](step)
-
-    return on_progress
-
-
-def print_result(trainer: str, settings: Any, folder: Path, size: str) -> None:
+def print_result(trainer: str, folder: Path, size: str) -> None:
     """Print the metrics on the test set, or else the validation set, and a command that uses the new checkpoint."""
-    from arena.report.style import Console
     from arena.report.tables import metrics_table
     from bots.nets.checkpoint import Checkpoint
 
@@ -185,7 +161,7 @@ def print_result(trainer: str, settings: Any, folder: Path, size: str) -> None:
     part = next((part for part in ("test", "validation") if f"{part}_positions" in metrics), None)
     print(f"{folder}: on {metrics[f'{part}_positions']:,.0f} {part} positions" if part else f"{folder}: trained")
     if (measured := metrics_table(metrics, f"{part}_")).rows:
-        Console().print(measured)
+        options.open_console().print(measured)
     if trainer == "ownership":
         print(f"Measure it: arena eval {folder.name} --data ...")
     elif trainer == "zero":

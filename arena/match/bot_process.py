@@ -4,8 +4,6 @@ Such a bot shares no memory with its opponents and the games: what it breaks, pa
 only itself. Each worker has a ``BotStarter``, which forks a process for each bot.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import pickle
@@ -20,7 +18,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import msgspec
@@ -35,7 +32,7 @@ from arena.go.jit import while_compiling
 from arena.match.game_loop import move_report
 from arena.match.process import ignore_terminal_signals
 from arena.players.player import Player
-from arena.system import retry_killed
+from arena.system import retry_killed, running_clock
 
 ANSWER_GRACE = 1.0  # seconds beyond its deadline until a bot that doesn't answer is killed
 EXIT_SECONDS = 1.0  # that a bot has to close, and until it is known how a process ended
@@ -58,6 +55,7 @@ class _Answer(msgspec.Struct, array_like=True):
     compiling: bool | None = None  # compiling a kernel begins (True) or ends
 
 
+EXPECTED = {"ready": "starting", "decisions": "its decisions", "candidates": "an analysis"}
 _encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Answer)
 
 
@@ -94,17 +92,9 @@ class BotStarter:
 class BotProcess(Bot):
     """A bot in a process of its own. After a fault of the process ``prepare`` starts another one."""
 
-    def __init__(
-        self,
-        starter: BotStarter,
-        player: Player,
-        stderr: Path,
-        now: Callable[[], float] = monotonic,
-        may_be_killed: bool = False,
-    ):
+    def __init__(self, starter: BotStarter, player: Player, stderr: Path, may_be_killed: bool = False):
         """Raises UserError when the bot can't be built. If it ``may_be_killed`` meanwhile, ``prepare`` tries again."""
-        self._starter, self._player, self._stderr, self._now = starter, player, stderr, now
-        self._poll = select.poll()
+        self._starter, self._player, self._stderr = starter, player, stderr
         self._connection: Connection | None = None
         self._overrides = frozenset[str]()
         try:
@@ -136,10 +126,7 @@ class BotProcess(Bot):
         return self._decide("choose_all", games, limits, limits.allowed_for(len(games)))
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-        candidates = self._ask("analyse", [game], limits, limits.allowed).candidates
-        if candidates is None:
-            raise self._gone(BotFault("its process sent something else instead of an analysis"))
-        return [Candidate(*each) for each in candidates]
+        return [Candidate(*each) for each in self._ask("analyse", [game], limits, limits.allowed, "candidates")]
 
     def close(self) -> None:
         if self._connection is not None:
@@ -147,8 +134,7 @@ class BotProcess(Bot):
             with suppress(OSError):
                 self._lifeline.settimeout(EXIT_SECONDS)
                 self._lifeline.recv(4)
-            self._lifeline.close()
-            self._connection = None
+            self._stop()
 
     def _start(self, seconds: float) -> None:
         """Raises BotFault, and the error of a bot that can't be built."""
@@ -156,42 +142,39 @@ class BotProcess(Bot):
 
     def _start_once(self, seconds: float) -> None:
         self._connection, self._lifeline = self._starter.start(self._player, self._stderr)
+        self._poll = select.poll()
         self._poll.register(self._connection.fileno(), select.POLLIN)
         self._sent: weakref.WeakKeyDictionary[Game, list[int]] = weakref.WeakKeyDictionary()
         self._over: list[int] = []  # the keys of games that are gone
         self._count = 0
         self._limits: Limits | None = None
         try:
-            ready = self._receive(seconds).ready
-            if ready is None:
-                raise BotFault("its process sent something else instead of starting")
+            overrides, self.startup = self._receive(seconds, "ready")
         except ArenaError:
             self._stop()
             raise
-        self._overrides, self.startup = frozenset(ready[0]), ready[1]
+        self._overrides = frozenset(overrides)
 
     def _decide(self, method: str, games: Sequence[Game], limits: Limits, seconds: float) -> list[Decision]:
-        decisions = self._ask(method, games, limits, seconds).decisions
-        if decisions is None:
-            raise self._gone(BotFault("its process sent something else instead of its decisions"))
         return [
             Decision(move, rate, visits, None if owned is None else np.frombuffer(owned, np.float32), score)
-            for move, rate, score, visits, owned in decisions
+            for move, rate, score, visits, owned in self._ask(method, games, limits, seconds, "decisions")
         ]
 
-    def _ask(self, method: str, games: Sequence[Game], limits: Limits, seconds: float) -> _Answer:
-        """Raises BotFault, BotTimeout, BotKilled, and what the bot raised."""
+    def _ask(self, method: str, games: Sequence[Game], limits: Limits, seconds: float, field: str) -> Any:
+        """This field of the answer. Raises BotFault, BotTimeout, BotKilled, and what the bot raised."""
         if self._connection is None:
             self._start(max(self.startup, Bot.startup))
         assert self._connection is not None
-        positions = [self._position(game) for game in games]
-        request = method, None if limits is self._limits else limits, positions, self._over
-        self._limits, self._over = limits, []
+        positions, over = [self._position(game) for game in games], self._over[:]
+        request = method, None if limits is self._limits else limits, positions, over
+        self._limits = limits
+        del self._over[: len(over)]
         try:
             self._connection.send_bytes(pickle.dumps(request, pickle.HIGHEST_PROTOCOL))
         except OSError:
             raise self._gone(self._death()) from None
-        answer = self._receive(seconds)
+        answer = self._receive(seconds, field)
         with suppress(OSError):  # the bot may have removed it
             if os.stat(self._stderr).st_size > LONGEST_OUTPUT:
                 os.truncate(self._stderr, 0)
@@ -206,20 +189,15 @@ class BotProcess(Bot):
             return sent[0], new
         self._count += 1
         self._sent[game] = [self._count, len(game.moves)]
-        weakref.finalize(game, self._note_over, self._sent, self._count).atexit = False
+        weakref.finalize(game, self._over.append, self._count).atexit = False
         return self._count, game.moves, (game.rules, game.seed, *game.setup, game.first)
 
-    def _note_over(self, sent: object, key: int) -> None:
-        """A game is gone; its key matters to the process that has it."""
-        if sent is self._sent:
-            self._over.append(key)
-
-    def _receive(self, seconds: float) -> _Answer:
-        """The next answer within ``seconds``, time spent compiling excluded. Raises as ``_ask``."""
+    def _receive(self, seconds: float, field: str) -> Any:
+        """This field of the next answer within ``seconds``, time spent compiling excluded. Raises as ``_ask``."""
         assert self._connection is not None
-        deadline, left = self._now() + seconds, seconds
+        deadline, left = running_clock() + seconds, seconds
         while True:
-            wait = min(deadline - self._now() + ANSWER_GRACE, 0.25)  # short, to notice that this process stood still
+            wait = min(deadline - running_clock() + ANSWER_GRACE, 0.25)  # short, to notice a stop of this process
             if not self._poll.poll(max(0.0, wait) * 1000):
                 if wait <= 0:
                     raise self._gone(BotTimeout(f"no answer within {round(seconds, 2):g} s"))
@@ -238,11 +216,13 @@ class BotProcess(Bot):
                 fault.add_note(details)
                 raise fault
             if answer.compiling is None:
-                return answer
+                if (found := getattr(answer, field)) is None:
+                    raise self._gone(BotFault(f"its process sent something else instead of {EXPECTED[field]}"))
+                return found
             if answer.compiling:
-                left, deadline = deadline - self._now(), self._now() + BUILD_SECONDS
+                left, deadline = deadline - running_clock(), running_clock() + BUILD_SECONDS
             else:
-                deadline = self._now() + left
+                deadline = running_clock() + left
 
     def _death(self) -> BotFault:
         """The fault of a process that ended."""
@@ -263,7 +243,6 @@ class BotProcess(Bot):
     def _stop(self) -> None:
         """End the process, whose guardian ends all that it started."""
         if self._connection is not None:
-            self._poll.unregister(self._connection.fileno())
             self._connection.close()
             self._lifeline.close()
             self._connection = None

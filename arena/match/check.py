@@ -1,7 +1,5 @@
 """Check a player before an event: it plays the first moves of a game against itself, as in an event."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -39,22 +37,17 @@ def probe(player: Player, rules: Rules) -> Iterator[Finding]:
                 records += [record for record in update.records if isinstance(record, GameRecord)]
                 if not is_running and (records or update.snapshots):
                     is_running = True
-                    yield Finding("start", StepStatus.OK, f"{_about(player)}, in {monotonic() - started:.1f} s")
+                    engine = player.code.partition(" ")[2] if player.bot_kind.external else ""
+                    net = f"net {Path(player.settings['checkpoint']).name} ({player.net[:8]})" if player.net else ""
+                    about = ", ".join(filter(None, (f"kind {player.kind}", engine, net)))
+                    yield Finding("start", StepStatus.OK, f"{about}, in {monotonic() - started:.1f} s")
     except ArenaError as error:
         yield Finding("start", StepStatus.FAILED, describe_error(error))
         return
     yield _judge(player, records[0])
 
 
-def _about(player: Player) -> str:
-    """Its kind, the name and version of an engine, its net."""
-    engine = player.code.partition(" ")[2] if player.bot_kind.external else ""
-    net = f"net {Path(player.settings['checkpoint']).name} ({player.net[:8]})" if player.net else ""
-    return ", ".join(filter(None, (f"kind {player.kind}", engine, net)))
-
-
 def _judge(player: Player, record: GameRecord) -> Finding:
-    """The finding about the game."""
     outcome = record.outcome
     assert outcome is not None
     if outcome.ending.is_forfeit:
@@ -62,8 +55,8 @@ def _judge(player: Player, record: GameRecord) -> Finding:
         if outcome.ending is Ending.TIME and player.limits.deadline is None:
             reason += f"; if it is slow, give it longer: {player.name}@deadline=60"
         return Finding("game", StepStatus.FAILED, reason, "" if player.bot_kind.external else record.fault_details)
-    words = f"{len(record.moves)} legal moves"
-    words += f", {(record.black_seconds + record.white_seconds) / max(1, len(record.moves)):.2f} s each"
+    each = (record.black_seconds + record.white_seconds) / max(1, len(record.moves))
+    words = f"{len(record.moves)} legal moves, {each:.2f} s each"
     if seconds := [stats.seconds for stats in record.facts if stats.seconds is not None]:
         words += f", {max(seconds):.2f} s the slowest"
     columns = zip(("win rates", "scores", "visits"), zip(*record.facts, strict=True), strict=False)

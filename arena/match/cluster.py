@@ -5,8 +5,6 @@ node that is lost gives its unfinished games to others, which continue them from
 are used. Nets, and bots in one file, are copied to the nodes. Needs ``pip install 'arena[cluster]'``.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import os
@@ -26,11 +24,10 @@ from arena.contract.code import SENT, code_of
 from arena.files import reason, scratch
 from arena.go.game import Rules
 from arena.go.record import GameRecord
-from arena.match.crew import Crew, Update, bots_and_boards, delay_signals
-from arena.match.journal import Assignment, Journals, continued
+from arena.match.crew import Crew, Update, boards_of, delay_signals
+from arena.match.journal import Assignment, Journals, Players, continued
 from arena.match.schedule import Pairing, Terms
 from arena.match.worker import CARDS, BoardSnapshot
-from arena.players.player import Player
 
 AUTO = "auto"  # the address of this machine's cluster
 REPORT = 0.25  # seconds between two reports of a node while no game ends there
@@ -73,7 +70,7 @@ class NodeActor:
                 raise UserError(f"{player.name} isn't the same there (code {code}, not {player.code})")
         yield None  # a stream without results has no end
 
-    def play(self, players: Mapping[str, Player], terms: Terms, workers: int) -> Iterator[Update]:
+    def play(self, players: Players, terms: Terms, workers: int) -> Iterator[Update]:
         """Play the games that arrive until the node is closed. Raises UserError when a bot can't be built."""
         players = {name: player.unpack(SENT) for name, player in players.items()}
         cards = os.environ.get(CARDS, "").split(",") if any(player.gpus for player in players.values()) else []
@@ -81,7 +78,7 @@ class NodeActor:
         with Crew(players, terms, workers, cards) as crew:
             while not self._is_closed:
                 while self._inbox:
-                    crew.resume([self._inbox.popleft()])
+                    crew.resume(self._inbox.popleft())
                 crew.pause(self._is_paused)
                 update = crew.poll(REPORT)
                 if monotonic() - reported > REPORT:
@@ -91,7 +88,6 @@ class NodeActor:
             yield Update(crew.stop(), games=games)
 
     def control(self, games: Sequence[Assignment], is_paused: bool, is_closed: bool = False) -> None:
-        """Add games; pause or resume; close."""
         self._inbox.extend(games)
         self._is_paused, self._is_closed = is_paused, is_closed
 
@@ -120,8 +116,9 @@ class NodePool:
     """The nodes of a Ray cluster, and their work. The unfinished items of a lost node return to the ``queue``."""
 
     actor: type[NodeActor] = NodeActor
+    interrupted: Callable[[Any], Any] = staticmethod(lambda item: item)  # an item of a lost node, as another gets it
 
-    def __init__(self, address: str, workers: int, players: Mapping[str, Player], rules: Rules):
+    def __init__(self, address: str, workers: int, players: Players, rules: Rules):
         """``address`` is HOST:PORT, or ``auto`` for the cluster of this machine. ``workers`` is the maximum number of
         workers (0: one for each core). Raises ConfigError where Ray isn't installed."""
         self.ray = _import_ray()
@@ -209,7 +206,6 @@ class NodePool:
         return found
 
     def note_finished(self, node: Node, key: Any) -> None:
-        """An item is finished."""
         node.items.pop(key, None)
         self._losses.pop(key, None)
 
@@ -247,10 +243,6 @@ class NodePool:
         if any(self._losses[key] >= MAX_LOSSES for key in node.items):
             raise UserError(f"{MAX_LOSSES} nodes in a row were lost over the same game ({why}); check their memory")
 
-    def interrupted(self, item: Any) -> Any:
-        """An item of a lost node, as it goes to another."""
-        return item
-
     def _start_actor(self, there: Mapping[str, Any]) -> None:
         """Start an actor on a node, with a worker for each core, and GPUs where a worker needs a part of one."""
         id, name, resources = there["NodeID"], there["NodeManagerHostname"], there["Resources"]
@@ -273,19 +265,13 @@ class NodePool:
 class Cluster(NodePool):
     """Crews on the nodes of a Ray cluster, with the methods of a ``Crew``."""
 
-    def __init__(
-        self,
-        address: str,
-        workers: int,
-        players: Mapping[str, Player],
-        terms: Terms,
-        journals: Path | None = None,
-    ):
-        bots, self._boards = bots_and_boards(players)
-        super().__init__(address, workers, bots, terms.rules)
-        self._terms = terms
+    interrupted = staticmethod(continued)
+
+    def __init__(self, address: str, workers: int, players: Players, terms: Terms, journals: Path | None = None):
+        super().__init__(address, workers, players, terms.rules)
+        self._terms, self._boards = terms, boards_of(players)
         self._is_paused = self._is_finishing = False
-        self._journals = Journals(journals or scratch() / "journals", bots, terms.rules)
+        self._journals = Journals(journals or scratch() / "journals", players, terms.rules)
         self._kept = -math.inf  # when the games under way were written down
 
     def add(self, pairings: Iterable[Pairing], had_begun: Callable[[Pairing], bool] = lambda _: False) -> None:
@@ -295,9 +281,6 @@ class Cluster(NodePool):
         self.queue.extend(self._journals.assignment(pairing, had_begun(pairing)) for pairing in pairings)
         self.news += self._journals.news
         self._journals.news.clear()
-
-    def interrupted(self, item: Assignment) -> Assignment:
-        return continued(item)
 
     @property
     def is_busy(self) -> bool:
@@ -352,7 +335,6 @@ class Cluster(NodePool):
         return update.records
 
     def _keep_games(self) -> None:
-        """Write the games under way down."""
         if games := [game for node in self.nodes.values() for game in node.items.values() if game.played]:
             self._journals.keep(games)
         self._kept = monotonic()

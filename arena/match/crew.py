@@ -1,7 +1,5 @@
 """A crew: the worker processes of this machine that play an event's games, and who is charged when one dies."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal
@@ -22,11 +20,10 @@ from arena.contract.guard import kill_marked
 from arena.files import scratch
 from arena.go.record import GameRecord, Played
 from arena.match.bot_process import exit_words
-from arena.match.journal import Assignment, Journals, continued
+from arena.match.journal import Assignment, Journals, Players, continued
 from arena.match.process import is_stopped, start_method, starting_processes
 from arena.match.schedule import Pairing, Terms
 from arena.match.worker import READY, BoardSnapshot, Message, SharedState, WorkerSpec, work
-from arena.players.player import Player
 from arena.system import allow_open_files
 
 STARTUP = 300.0  # seconds that a worker may take to build its players, compiling included
@@ -67,26 +64,17 @@ class WorkerProcess:
 
     def __init__(self, spec: WorkerSpec, number: int, folder: Path, journal: Path):
         """Start the process. Raises ConnectionError or EOFError when the process that starts workers is gone."""
-        self.is_ready = False
-        self.started = monotonic()
+        self.is_ready, self.started, self.journal = False, monotonic(), journal
         self.late_since = inf  # when its call was first seen to take too long
         self.games: dict[str, Assignment] = {}  # that it hasn't finished, by their ids
-        self._names = list(spec.players)
-        self.stderr = folder / f"stderr-{number}"
-        self.stderr.touch()
-        self.journal = journal
         context = start_method()
         self.connection, there = context.Pipe()
         shared = context.RawArray("d", SharedState.SIZE)
         self.state = SharedState(shared)
-        self.process = context.Process(target=work, args=(there, shared, spec, journal, str(self.stderr), number))
+        stderr = str(folder / f"stderr-{number}")
+        self.process = context.Process(target=work, args=(there, shared, spec, journal, stderr, number))
         with there, starting_processes():
             self.process.start()
-
-    @property
-    def last_called(self) -> str:
-        """The player that was built or called last."""
-        return self._names[self.state.call.player]
 
     def send(self, message: Message) -> None:
         """Does nothing if the process is gone."""
@@ -94,12 +82,6 @@ class WorkerProcess:
             self.games[message.pairing.id] = message
         with suppress(OSError):
             self.connection.send(message)
-
-    def receive(self) -> Iterator[Any]:
-        """The messages that have arrived: snapshots, records, ``READY``, or a UserError."""
-        with suppress(EOFError, OSError):
-            while self.connection.poll():
-                yield self.connection.recv()
 
     def end(self, seconds: float) -> None:
         """Wait up to ``seconds`` for the process to end, then kill it."""
@@ -113,9 +95,9 @@ class WorkerProcess:
         kill_marked(f"{self.process.pid}-")  # engines that it couldn't close, and whose watchers may be dead, too
 
 
-def bots_and_boards(players: Mapping[str, Player]) -> tuple[dict[str, Player], int]:
-    """The players that workers build, and how many games a worker plays at once."""
-    return dict(players), min((bot.bot_kind.boards for bot in players.values()), default=1)
+def boards_of(players: Players) -> int:
+    """How many games a worker plays at once."""
+    return min((player.bot_kind.boards for player in players.values()), default=1)
 
 
 class Crew:
@@ -126,26 +108,19 @@ class Crew:
     """
 
     def __init__(
-        self,
-        players: Mapping[str, Player],
-        terms: Terms,
-        workers: int,
-        cards: Sequence[str] = (),
-        journals: Path | None = None,
+        self, players: Players, terms: Terms, workers: int, cards: Sequence[str] = (), journals: Path | None = None
     ):
         """``workers`` is the maximum number of processes; ``cards`` are the GPUs that they share, if any. Games under
         way are kept in the folder ``journals`` for a later crew, by default in a temporary one."""
-        bots, boards = bots_and_boards(players)
-        isolated = frozenset(name for name, player in bots.items() if not player.ships)
-        self._spec = WorkerSpec(bots, terms.rules, terms.adjudication, boards, terms.referee, isolated=isolated)
+        isolated, boards = frozenset(name for name, player in players.items() if not player.ships), boards_of(players)
+        self._spec = WorkerSpec(players, terms.rules, terms.adjudication, boards, terms.referee, isolated=isolated)
         self._journal_folder = journals
         self.most, self._cards = workers, cards
         self._queue: deque[Assignment] = deque()
         self._workers: list[WorkerProcess] = []
-        self._started = 0
+        self._started = self._failed_starts = 0  # workers; those in a row that failed
         self._finished: list[GameRecord] = []
         self._has_started = False  # any worker
-        self._failed_starts = 0  # in a row
         self._records, self._since = 0, monotonic()
         self._is_paused = self._is_finishing = False
 
@@ -176,9 +151,8 @@ class Crew:
         """Queue games, as they stand in the journals; those that ``had_begun`` elsewhere count as begun again."""
         self._queue.extend(self._journals.assignment(pairing, had_begun(pairing)) for pairing in pairings)
 
-    def resume(self, games: Iterable[Assignment]) -> None:
-        """Queue games as they stand."""
-        self._queue.extend(games)
+    def resume(self, game: Assignment) -> None:
+        self._queue.append(game)
 
     def games(self) -> list[Assignment]:
         """The games under way, as they stand."""
@@ -242,30 +216,30 @@ class Crew:
     def _receive(self, worker: WorkerProcess) -> list[BoardSnapshot]:
         """Read a worker's messages; returns the snapshots. Raises its UserError where it can't build its bots."""
         snapshots = []
-        for message in worker.receive():
-            if isinstance(message, UserError):
-                raise message
-            if isinstance(message, BoardSnapshot):
-                snapshots.append(message)
-            elif message == READY:
-                worker.is_ready = self._has_started = True
-                self._failed_starts = 0
-            else:
-                self._journals.forget(worker.games.pop(message.id).pairing)
-                self._finished.append(message)
-                self._records += 1
+        with suppress(EOFError, OSError):
+            while worker.connection.poll():
+                message: Any = worker.connection.recv()
+                if isinstance(message, UserError):
+                    raise message
+                if isinstance(message, BoardSnapshot):
+                    snapshots.append(message)
+                elif message == READY:
+                    worker.is_ready = self._has_started = True
+                    self._failed_starts = 0
+                else:
+                    self._journals.forget(worker.games.pop(message.id).pairing)
+                    self._finished.append(message)
+                    self._records += 1
         return snapshots
-
-    # --- Workers and their games ---
 
     def _start_workers(self) -> None:
         """Start the workers that are needed. Raises UserError after too many attempts."""
         while self._queue and len(self._workers) < min(self.most, self._left):
             card = self._cards[self._started % len(self._cards)] if self._cards else ""
+            spec = replace(self._spec, card=card, has_started=self._has_started)
             try:
                 with delay_signals():  # else a process could be started, and not known
-                    journal = self._journals.create(self._started, self._spec.boards)
-                    spec = replace(self._spec, card=card, has_started=self._has_started)
+                    journal = self._journals.create(self._started, spec.boards)
                     worker = WorkerProcess(spec, self._started, Path(self._folder.name), journal)
                     self._workers.append(worker)
             except (EOFError, ConnectionError):
@@ -276,7 +250,6 @@ class Crew:
                 worker.send(True)
 
     def _assign_games(self) -> None:
-        """Send the workers games."""
         size = max(1, min(self.most, self._left))
         rate = self._records / max(monotonic() - self._since, AHEAD) / size
         share = min(self._spec.boards, -(-self._left // size), FIRST_BOARDS + self._records // size)
@@ -285,10 +258,9 @@ class Crew:
             while worker.is_ready and self._queue and len(worker.games) < share:
                 worker.send(self._queue.popleft())
 
-    # --- Deaths ---
-
     def _replace_dead_workers(self) -> None:
         """Remove workers that died, kill those that hang, and decide what becomes of their games."""
+        names = [*self._spec.players]
         for worker in list(self._workers):
             is_alive, call = worker.process.is_alive(), worker.state.call
             if call.seconds <= call.allowed + OVERDUE_SECONDS or is_stopped(worker.process.pid or 0):
@@ -297,16 +269,18 @@ class Crew:
                 worker.late_since = min(worker.late_since, monotonic())
             if is_alive and monotonic() - worker.late_since < SEEN_LATE:  # a stop of all of us is noticed meanwhile
                 if not worker.is_ready and monotonic() - worker.started > STARTUP:
-                    raise UserError(f"{worker.last_called} did not start within {STARTUP:g} s")
+                    raise UserError(f"{names[call.player]} did not start within {STARTUP:g} s")
                 continue
             worker.end(0.0)
             self._receive(worker)
             self._workers.remove(worker)
+            last = worker.state.call
+            called = names[last.player]
             if not (is_alive or worker.is_ready):
-                words = f"can't be built: its process ended with {exit_words(worker.process.exitcode or 0)}"
-                self._note_failed_start(f"{worker.last_called} {words}", worker.process.exitcode == LOST)
-            elif min(call, worker.state.call).seconds and not self._spec.players[worker.last_called].bot_kind.external:
-                self._spec = replace(self._spec, isolated=self._spec.isolated | {worker.last_called})
+                words = f"{called} can't be built: its process ended with {exit_words(worker.process.exitcode or 0)}"
+                self._note_failed_start(words, worker.process.exitcode == LOST)
+            elif min(call, last).seconds and not self._spec.players[called].bot_kind.external:
+                self._spec = replace(self._spec, isolated=self._spec.isolated | {called})
             begun = {game.pairing.id: game for game in self._begun(worker)}
             self._journals.retire([worker.journal])
             for id, game in reversed(worker.games.items()):

@@ -1,7 +1,5 @@
 """An event: a match, or a tournament of any style; as JSON, too."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

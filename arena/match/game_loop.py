@@ -1,7 +1,5 @@
 """Plays games between bots on many boards at once: turns, clocks, faults and adjudications."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +7,7 @@ from datetime import UTC, datetime
 from math import inf, isfinite
 from numbers import Integral, Real
 from time import perf_counter
+from typing import Self
 
 import numpy as np
 
@@ -20,6 +19,12 @@ from arena.go.coords import BLACK, WHITE, Colour, Move
 from arena.go.game import Ending, Game, GameCopy, Outcome, Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.match.schedule import Pairing
+
+PlayedMoves = Sequence[tuple[Move, MoveStats]]
+"""Moves after the opening. The last may be negative, a resignation."""
+
+MoveReport = tuple[float | None, float | None, int | None]
+"""The win rate, score and visits of a decision, where they are known."""
 
 DEATHS = 3  # at one position, by a signal, until a bot forfeits; before, it is built again and asked again
 ROUNDING = 1e-3  # how far beyond [0, 1] a win rate may be, and ownership beyond [-1, 1], before it counts as none
@@ -54,7 +59,7 @@ class LiveGame:
     restarted: int = 0
 
     @classmethod
-    def begin(cls, pairing: Pairing, rules: Rules, played: Sequence[tuple[Move, MoveStats]] = ()) -> LiveGame:
+    def begin(cls, pairing: Pairing, rules: Rules, played: PlayedMoves = ()) -> Self:
         """A game with its opening on the board, and what was ``played`` after that. Raises IllegalMove."""
         live = cls(pairing, Game(rules, pairing.seed, black=pairing.stones))
         for move, stats in (*((move, UNKNOWN) for move in pairing.opening), *played):
@@ -156,15 +161,10 @@ class GameLoop:
         self._on_call, self._on_move, self._now, self._referee = on_call, on_move, now, referee
 
     def start_game(
-        self,
-        pairing: Pairing,
-        played: Sequence[tuple[Move, MoveStats]] = (),
-        seconds: float = 0.0,
-        continued: int = 0,
-        restarted: int = 0,
+        self, pairing: Pairing, played: PlayedMoves = (), seconds: float = 0.0, continued: int = 0, restarted: int = 0
     ) -> None:
-        """Begin a game. One that was under way elsewhere goes on behind the moves ``played`` after the opening, where a
-        negative one is a resignation. The side to move has thought for ``seconds`` already."""
+        """Begin a game, or go on with one behind the moves that were ``played`` elsewhere. The side to move has thought
+        for ``seconds`` already."""
         live = LiveGame.begin(pairing, self._rules)
         live.continued, live.restarted = continued, restarted
         for colour in Colour:
@@ -317,10 +317,6 @@ def _forfeit(live: LiveGame, error: Exception) -> None:
     """End a game by an error of the bot that is on the move."""
     ending = Ending.TIME if isinstance(error, BotTimeout) else Ending.CRASH
     live.forfeit(live.game.to_play, ending, describe_error(error), "".join(traceback.format_exception(error)))
-
-
-MoveReport = tuple[float | None, float | None, int | None]
-"""The win rate, score and visits of a decision, where they are known."""
 
 
 def move_report(decision: Decision, size: int) -> MoveReport:

@@ -3,8 +3,6 @@
 Each worker maps a file of its own into memory. If the worker or the command is killed, the file keeps every move.
 """
 
-from __future__ import annotations
-
 import mmap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +17,7 @@ from arena.contract.settings import open_regular
 from arena.go.coords import Move
 from arena.go.game import Rules
 from arena.go.record import MoveStats
-from arena.match.game_loop import LiveGame
+from arena.match.game_loop import LiveGame, PlayedMoves
 from arena.match.schedule import Pairing
 from arena.players.player import Player
 
@@ -31,8 +29,7 @@ FINISHED = 64  # slots besides those of the boards: a game that is over stays un
 RESIGNATION = -1  # in the place of a move
 BEGUN = "begun"  # the file with the games of workers that are gone
 
-PlayedMoves = tuple[tuple[Move, MoveStats], ...]
-"""Moves after the opening; the last may be a ``RESIGNATION``."""
+Players = Mapping[str, Player]  # by their names
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ class JournalGame(NamedTuple):
     restarted: int = 0
 
 
-def game_key(pairing: Pairing, players: Mapping[str, Player], rules: Rules) -> bytes:
+def game_key(pairing: Pairing, players: Players, rules: Rules) -> bytes:
     """16 bytes that identify a game by its id, opening, seed, rules and players' identities."""
     identities = tuple(players[name].identity if name in players else None for name in (pairing.black, pairing.white))
     text = repr((pairing.id, pairing.seed, tuple(map(int, pairing.opening)), rules.to_json(), identities))
@@ -91,10 +88,9 @@ class Journal:
     def write_move(self, slot: int, number: int, move: Move, stats: MoveStats) -> None:
         """Add the move of this number, from 1."""
         place = HEAD.size + slot * self._size
-        rate, score, visits, seconds = stats
-        known = nan if rate is None else rate, nan if score is None else score, nan if visits is None else visits
+        known = [nan if value is None else value for value in stats]
         row = place + SLOT.size + (number - 1) * ROW.size
-        ROW.pack_into(self._map, row, move + 1 if move >= 0 else move, *known, nan if seconds is None else seconds)
+        ROW.pack_into(self._map, row, move + 1 if move >= 0 else move, *known)
         _COUNTS.pack_into(self._map, place + 16, number, 0.0)
 
     def spend(self, slot: int, seconds: float) -> None:
@@ -168,7 +164,7 @@ def _digest(event: str) -> bytes:
 class Journals:
     """The journals of an event's games, in a folder of its own: one a worker, and one of workers that are gone."""
 
-    def __init__(self, folder: Path, players: Mapping[str, Player], rules: Rules):
+    def __init__(self, folder: Path, players: Players, rules: Rules):
         self.folder, self._players, self._rules = folder, players, rules
         self.news: list[str] = []  # lines about journals that can't be used, which the reader removes
         self._is_complete = folder.is_dir()  # whether the folder has all games that were begun
@@ -220,7 +216,6 @@ class Journals:
                 path.unlink(missing_ok=True)
 
     def forget(self, pairing: Pairing) -> None:
-        """A game is over."""
         if self._games:
             self._games.pop(self.key(pairing), None)
 

@@ -1,7 +1,5 @@
 """Openings: drawn at random, or from a book of games."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -97,8 +95,6 @@ def _draw(rules: Rules, plies: int, seed: int, stones: Opening) -> Iterator[Open
             failures = 0
             yield tuple(moves)
 
-
-# --- Books ---
 
 BOOKS = Path(__file__).parent / "books"
 """The balanced openings that ship, a file for each size: SIZExSIZE.sgfs, made by ``python -m benchmarks openings``."""

@@ -1,7 +1,5 @@
 """How our processes start, and that they end with the one that started them."""
 
-from __future__ import annotations
-
 import ctypes
 import multiprocessing
 import os

@@ -3,8 +3,6 @@
 Missing are the planned games whose ids aren't stored. Journals keep the games under way.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import nullcontext, suppress
@@ -14,10 +12,11 @@ from math import inf
 from pathlib import Path
 from shutil import rmtree
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from arena import StoreBusy, StoreError, UserError, plural
 from arena.go.record import GameRecord, Played
+from arena.match.cluster import Cluster
 from arena.match.crew import Crew, delay_signals
 from arena.match.crew import Update as Update
 from arena.match.event import Event
@@ -25,10 +24,7 @@ from arena.match.schedule import Pairing
 from arena.match.swiss import Swiss
 from arena.match.worker import BoardSnapshot
 
-if TYPE_CHECKING:  # not needed for an event on this machine
-    from arena.match.cluster import Cluster
-
-    AnyCrew = Crew | Cluster
+AnyCrew = Crew | Cluster
 
 UPDATE_SECONDS = 0.1  # seconds between two updates
 FINISH = 5.0  # seconds that the games under way have to end when the event is finished early
@@ -78,32 +74,29 @@ def play_event(
     play goes on and finished games wait. ``workers`` is a number of processes, or an entered crew. Raises UserError
     when a bot can't be built, and GamesNotStored when the event ends while games wait.
     """
-    run = _Run(event, store, control or Control())
+    control = control or Control()
+    run, folder = _Run(event, store, control), store.journals(event.event)
     yield from run.resume()
-    players, terms = event.players, event.terms
-    folder = store.journals(event.event)
     own: Any = nullcontext(workers)
     if isinstance(workers, int):
-        own = Crew(players, terms, workers, journals=folder)
+        own = Crew(event.players, event.terms, workers, journals=folder)
     with own as crew:
         yield from run.play(crew)
-    if not (control and control.finishing) or run.is_decided:  # nothing is under way any more
+    if not control.finishing or run.standings.is_decided:  # nothing is under way any more
         rmtree(folder, ignore_errors=True)
         with suppress(OSError):
             folder.parent.rmdir()  # if it was the last
 
 
 class _Run:
-    """One run of an event."""
-
     def __init__(self, event: Event, store: RecordStore, control: Control):
         self._event, self._store, self._control = event, store, control
         self._ids: set[int] = set()  # hashes of the stored games' ids, which take half the memory of the ids
         self._played: list[Played] = []  # of a Swiss tournament, which plans by them
-        self._standings = event.standings()
+        self.standings = event.standings()  # of a match with a test
         self._finished: list[GameRecord] = []  # not durable yet
-        self._highest: dict[str, int] = {}  # the number of the last game of each series that an earlier run stored
         self._identities = {name: player.identity for name, player in event.players.items()}
+        self._highest: dict[str, int] = {}  # the number of the last game of each series that an earlier run stored
 
     def resume(self) -> Iterator[Update]:
         """Updates with the games of earlier runs that belong to the event as it is planned now."""
@@ -119,76 +112,70 @@ class _Run:
 
     def play(self, crew: AnyCrew) -> Generator[Update, None, None]:
         """Play the planned games until no more are planned or the event is to end."""
+
+        def had_begun(pairing: Pairing) -> bool:  # the games of a series begin in their order
+            series, _, number = pairing.id.rpartition("/")
+            return int(number) < self._highest.get(series, 0)
+
         while not self._is_over:
             missing = self._event.pairings(self._played, lambda id: hash(id) in self._ids)
-            crew.add(missing, self._had_begun)
-            yield from self._play(crew)
+            crew.add(missing, had_begun)
+            try:
+                yield from self._play(crew)
+            finally:
+                if self._is_over or sys.exception() is not None:
+                    self._end(crew)
             if not missing or not isinstance(self._event, Swiss):
                 return  # no other plans more
 
-    def _had_begun(self, pairing: Pairing) -> bool:
-        """Whether a later game of the same series was stored: games begin in their order."""
-        series, _, number = pairing.id.rpartition("/")
-        return int(number) < self._highest.get(series, 0)
-
-    @property
-    def is_decided(self) -> bool:
-        return self._standings.is_decided
-
     @property
     def _is_over(self) -> bool:
-        return self._control.finishing or self.is_decided
+        return self._control.finishing or self.standings.is_decided
 
     def _play(self, crew: AnyCrew) -> Generator[Update, None, None]:
         """Play until all games of the crew are stored, the test is decided, or the time for games to end is over."""
         control, updated, finish_by = self._control, monotonic(), inf
         snapshots: dict[str, BoardSnapshot] = {}
-        try:
-            while (crew.is_busy or self._finished) and not self._standings.is_decided and monotonic() < finish_by:
-                crew.pause(control.paused)
-                news = []
-                if control.finishing and finish_by == inf:
-                    finish_by, news = monotonic() + FINISH, [FINISHING]
-                    crew.finish()
-                update = crew.poll(UPDATE_SECONDS / 2)
-                news += update.news
-                self._finished += [game for game in update.records if isinstance(game, GameRecord)]
-                snapshots |= {snapshot.pairing.id: snapshot for snapshot in update.snapshots}
-                if monotonic() - updated >= UPDATE_SECONDS or not crew.is_busy or news:
-                    records, boards = self._append(UPDATE_SECONDS), [*snapshots.values()]
-                    waiting = len(self._finished)
-                    yield replace(update, records=records, snapshots=boards, waiting=waiting, news=news)
-                    snapshots.clear()
-                    updated = monotonic()
-            if control.finishing:
-                self._finished += crew.stop()
-                yield Update(self._append(STORE_WAIT_SECONDS), waiting=len(self._finished))
-        finally:
-            if self._is_over or sys.exception() is not None:
-                self._end(crew)
+        while (crew.is_busy or self._finished) and not self.standings.is_decided and monotonic() < finish_by:
+            crew.pause(control.paused)
+            news = []
+            if control.finishing and finish_by == inf:
+                finish_by, news = monotonic() + FINISH, [FINISHING]
+                crew.finish()
+            update = crew.poll(UPDATE_SECONDS / 2)
+            news += update.news
+            self._finished += [game for game in update.records if isinstance(game, GameRecord)]
+            snapshots |= {snapshot.pairing.id: snapshot for snapshot in update.snapshots}
+            if monotonic() - updated >= UPDATE_SECONDS or not crew.is_busy or news:
+                records, boards = self._append(UPDATE_SECONDS), [*snapshots.values()]
+                yield replace(update, records=records, snapshots=boards, waiting=len(self._finished), news=news)
+                snapshots.clear()
+                updated = monotonic()
+        if control.finishing:
+            self._finished += crew.stop()
+            yield Update(self._append(STORE_WAIT_SECONDS), waiting=len(self._finished))
 
     def _end(self, crew: AnyCrew) -> None:
         """Stop the crew and store what it had finished. Raises GamesNotStored where that is not possible."""
         with delay_signals():
             self._finished += crew.stop()
             self._append(STORE_WAIT_SECONDS)
-            if self._finished and not self._standings.is_decided and not isinstance(sys.exception(), UserError):
+            if self._finished and not self.standings.is_decided and not isinstance(sys.exception(), UserError):
                 raise GamesNotStored(len(self._finished))
 
-    def _append(self, patience: float) -> tuple[GameRecord, ...]:
+    def _append(self, patience: float) -> list[GameRecord]:
         """Store the finished games in one transaction, and return them; none while another program holds the store."""
         self._store.check_place()
         with delay_signals():  # a game that is in the store is no longer in the list
-            identities = self._identities
-            records = tuple(
-                replace(game, black_player=identities[game.black], white_player=identities[game.white])
+            records = [
+                replace(game, black_player=self._identities[game.black], white_player=self._identities[game.white])
                 for game in self._finished
-            )
+            ]
             try:
                 if records:
                     self._store.append(records, patience)
             except StoreBusy:
-                return ()
+                return []
             self._finished.clear()
             self._count(records)
             return records
@@ -197,8 +184,8 @@ class _Run:
         self._ids.update(hash(game.id) for game in games)
         if isinstance(self._event, Swiss):
             self._played += games
-        elif self._standings.tests:
-            self._standings.add(games)
+        elif self.standings.tests:
+            self.standings.add(games)
 
 
 def _membership(event: Event, store: RecordStore) -> Callable[[str], bool]:

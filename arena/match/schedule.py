@@ -1,7 +1,5 @@
 """What an event plays: its players, its terms, and its games as a list of pairings in the order in which they begin."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -340,9 +338,6 @@ def pair_digest(one: Player, other: Player) -> str:
     """The part of a game's id that names its two players; their order doesn't matter."""
     first, second = sorted((one.identity, other.identity))
     return hashlib.sha256(f"{first}/{second}".encode()).hexdigest()[:8]
-
-
-# --- Checks ---
 
 
 def require_range(what: str, value: int, low: int) -> None:

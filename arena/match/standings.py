@@ -95,8 +95,7 @@ class MatchTally:
     """How two players did against each other, from the first one's view."""
 
     def __init__(self, first: str, second: str):
-        self.first = first
-        self.second = second
+        self.first, self.second = first, second
         self.games = 0
         self.seconds = 0.0  # that both thought
         self._order = PlannedOrder()
@@ -207,11 +206,8 @@ class Standings:
     ):
         """``players`` are distinct names by identity (in a match by name), in the order in which they are shown;
         ``event`` is the id under which the games are stored, ``plan`` the event, if it is known."""
-        self.players = dict(players)
-        self.event = event
-        self.plan = plan
+        self.players, self.event, self.plan, self.is_match = dict(players), event, plan, is_match
         self.planned = None if plan is None else plan.games
-        self.is_match = is_match
         limits = {} if plan is None else {name: player.limits.seconds for name, player in plan.players.items()}
         self.limits = {name: seconds for name, seconds in limits.items() if seconds is not None}  # per move
         self.games = 0
@@ -302,7 +298,6 @@ class Standings:
 
     @property
     def is_decided(self) -> bool:
-        """Whether a sequential test has ended."""
         return any(test.is_decided for test in self.tests.values())
 
     def meetings(self, player: str, other: str | None = None) -> WinDrawLoss:
@@ -326,8 +321,6 @@ class Standings:
     def late_share(self, player: str) -> float:
         """The share of a player's moves that took much longer than their limit, in [0, 1]."""
         return self._late[player] / max(1, self._turns[player])
-
-    # --- Who is stronger ---
 
     @property
     def tally(self) -> MatchTally | None:
@@ -432,9 +425,6 @@ class Standings:
         if name == other or self.league is None or not self.is_final or not {name, other} <= {*self.league.players}:
             return None
         return self.league.los(name, other)
-
-
-# --- Ratings ---
 
 
 class Standing(NamedTuple):

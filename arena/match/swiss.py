@@ -1,7 +1,5 @@
 """A Swiss tournament: rounds of games between the players whose order is least certain."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence

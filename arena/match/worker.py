@@ -1,13 +1,11 @@
 """A worker process: builds the players of an event, plays the games it is sent, sends back the records."""
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
@@ -16,7 +14,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from arena import BotFault, ConfigError, UserError
 from arena.contract.adjudication import Adjudication
@@ -27,7 +25,7 @@ from arena.go.jit import while_compiling
 from arena.go.record import UNKNOWN
 from arena.match.bot_process import BotProcess, BotStarter
 from arena.match.game_loop import GameLoop, LiveGame
-from arena.match.journal import RESIGNATION, Assignment, Journal, game_key
+from arena.match.journal import RESIGNATION, Assignment, Journal, Players, game_key
 from arena.match.process import SAFE_PATH, end_with_parent, ignore_terminal_signals
 from arena.match.schedule import Pairing
 from arena.players.player import Player
@@ -50,7 +48,7 @@ class BoardSnapshot:
     ownership: bytes | None = None
 
     @classmethod
-    def at(cls, live: LiveGame) -> BoardSnapshot:
+    def at(cls, live: LiveGame) -> Self:
         return cls(live.pairing, tuple(live.game.moves), tuple(live.win_rates), live.ownership)
 
 
@@ -60,7 +58,7 @@ class WorkerSpec:
     processes of their own: those that don't ship, and those in whose calls workers died or hung. If the event
     ``has_started``, all players were built before: one that is killed while it is built again forfeits its games."""
 
-    players: Mapping[str, Player]
+    players: Players
     rules: Rules
     adjudication: Adjudication
     boards: int
@@ -119,9 +117,6 @@ class SharedState:
         return Call(max(0.0, monotonic() - start) if is_one else 0.0, allowed, int(player))
 
 
-# --- What it does ---
-
-
 def work(connection: Connection, shared: Any, spec: WorkerSpec, journal: Path, stderr: str, number: int) -> None:
     """Run a worker until it is sent None, its parent ends, or SIGTERM; its output goes to the file ``stderr``. It
     builds player ``number`` first, so that workers that start together compile different kernels."""
@@ -147,16 +142,16 @@ def work(connection: Connection, shared: Any, spec: WorkerSpec, journal: Path, s
     state = SharedState(shared)
     running_clock.start(state.skip)
     bots: dict[str, Bot] = {}
-    referee: Referee | None = None
+    referee: Bot | None = None
     try:
-        referee = None if spec.referee is None else Referee(spec.referee)
+        referee = spec.referee.build() if spec.referee else None
         for place in range(number, number + len(spec.players)):
             place %= len(spec.players)
             name, player = [*spec.players.items()][place]
             state.start_call(place, inf)  # it is to blame when the process ends now
             if starter is not None and name in spec.isolated:
                 output = Path(f"{stderr}-{place}")
-                own = bots[name] = BotProcess(starter, player, output, running_clock, may_be_killed=spec.has_started)
+                own = bots[name] = BotProcess(starter, player, output, may_be_killed=spec.has_started)
                 if spec.boards > 1:
                     own.warm_up(spec.rules, max(player.limits.allowed, WARM_UP))
             else:
@@ -170,30 +165,20 @@ def work(connection: Connection, shared: Any, spec: WorkerSpec, journal: Path, s
     except ConnectionError:
         pass  # the parent is gone
     finally:
-        for bot in bots.values():
+        for bot in filter(None, (*bots.values(), referee)):
             bot.close()
-        if referee is not None:
-            referee.close()
 
 
-class Referee:
-    """An engine that says which stones are dead. It isn't a player: a fault of its ends the event, whose games so far
-    are kept, and no bot forfeits."""
-
-    def __init__(self, player: Player):
-        """Raises UserError where the engine can't be started."""
-        self._name, self._bot = player.name, player.build()
-        self.close = self._bot.close
-
-    def __call__(self, game: Game) -> Sequence[Move]:
-        """The dead stones of a finished game. Raises ConfigError where the engine fails twice."""
-        with suppress(BotFault):
-            return self._bot.dead_stones(game)
-        try:
-            return self._bot.dead_stones(game)
-        except BotFault as fault:
-            words = "the games so far are stored, and the same command plays the rest"
-            raise ConfigError(f"the referee {self._name} failed: {fault}; {words}") from fault
+def _dead_stones(referee: Bot, name: str, game: Game) -> Sequence[Move]:
+    """Those of a finished game. Raises ConfigError where the engine fails twice: that ends the event, whose games so
+    far are kept, and no bot forfeits."""
+    with suppress(BotFault):
+        return referee.dead_stones(game)
+    try:
+        return referee.dead_stones(game)
+    except BotFault as fault:
+        words = "the games so far are stored, and the same command plays the rest"
+        raise ConfigError(f"the referee {name} failed: {fault}; {words}") from fault
 
 
 def _build(spec: WorkerSpec, player: Player, state: SharedState) -> Bot:
@@ -223,12 +208,7 @@ def warm_up(bot: Bot, rules: Rules) -> None:
 
 
 def _play(
-    connection: Connection,
-    state: SharedState,
-    bots: Mapping[str, Bot],
-    spec: WorkerSpec,
-    journal: Journal,
-    referee: Referee | None,
+    pipe: Connection, state: SharedState, bots: dict[str, Bot], spec: WorkerSpec, journal: Journal, referee: Bot | None
 ) -> None:
     """Play the games that arrive until the parent sends None or ends."""
     indexes = {name: index for index, name in enumerate(spec.players)}
@@ -241,7 +221,7 @@ def _play(
         if not inbox.empty():
             receive_messages()
         if spec.boards == 1:
-            connection.send(BoardSnapshot.at(live))
+            pipe.send(BoardSnapshot.at(live))
         if live.spent:
             journal.spend(slots[live.pairing.id], live.spent)
         state.start_call(indexes[player], allowed)
@@ -256,12 +236,14 @@ def _play(
 
     def judge(game: Game) -> Sequence[Move]:
         state.end_call()  # that of the bot is over
-        return referee(game) if referee else ()
+        return _dead_stones(referee, spec.referee.name, game) if referee and spec.referee else ()
 
     limits = {name: player.limits for name, player in spec.players.items()}
-    loop = GameLoop(bots, spec.rules, limits, spec.adjudication, note_call, note_move, running_clock, referee and judge)
+    loop = GameLoop(
+        bots, spec.rules, limits, spec.adjudication, note_call, note_move, running_clock, judge if referee else None
+    )
     inbox: SimpleQueue[Message] = SimpleQueue()
-    Thread(target=_listen, args=(connection, inbox), daemon=True).start()
+    Thread(target=_listen, args=(pipe, inbox), daemon=True).start()
     waiting: deque[Assignment] = deque()
     reported = monotonic()
     is_paused = False
@@ -288,13 +270,13 @@ def _play(
             loop.start_game(game.pairing, game.played, game.seconds, game.continued, game.restarted)
         for record in loop.play_round():
             state.end_call()  # while the parent is waited for
-            connection.send(record)
+            pipe.send(record)
             free.append(slots.pop(record.id))
         state.end_call()
         if monotonic() - reported > SNAPSHOT_SECONDS:
             reported = monotonic()
             for live in loop.live_games:
-                connection.send(BoardSnapshot.at(live))
+                pipe.send(BoardSnapshot.at(live))
 
 
 def _listen(connection: Connection, inbox: SimpleQueue[Message]) -> None:
