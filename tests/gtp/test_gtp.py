@@ -1,4 +1,4 @@
-"""Our bots served over GTP: a scripted transport for every command, then a real process."""
+"""Our bots served over GTP: kept sessions, a scripted transport for every command, then a real process."""
 
 import re
 import signal
@@ -67,6 +67,17 @@ def refused(server: Server, command: str) -> str:
 
 
 # --- The protocol ---
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("name", ["gtp.txt", "gtp-board.txt"])
+def test_a_session_is_the_golden_one_byte_by_byte(name: str) -> None:
+    """Lines that begin with ``>`` are sent, the others are the answers. The bot draws lots alike on every processor."""
+    golden, output = (Path(__file__).parents[1] / "golden" / name).read_text(encoding="utf-8"), StringIO()
+    sent = "".join(f"{line}\n" for line in re.findall(r"^>(.*)\n", golden, re.MULTILINE))
+    with closing(Registry().resolve("random").build()) as bot:
+        serve(server_of(bot, name="arena random", seed=1), StringIO(sent), output)
+    assert output.getvalue() == re.sub(r"^>.*\n", "", golden, flags=re.MULTILINE)
 
 
 def test_the_required_commands_are_there_and_lines_are_read_as_the_protocol_says() -> None:

@@ -171,6 +171,13 @@ def test_a_stored_game_and_a_file_are_analysed(tmp_path: Path) -> None:
     assert again.returncode == 0 and again.stdout.splitlines()[3:] == done.stdout.splitlines()[3:-2]
 
 
+def test_the_table_is_the_golden_one(tmp_path: Path) -> None:
+    (tmp_path / "game.sgf").write_text("(;GM[1]FF[4]SZ[7]KM[7]RU[cgos];B[dd];W[cc];B[ce];W[bd];B[])")
+    done = arena("analyze", "game.sgf", "--bot", "mcts@simulations=40", folder=tmp_path)
+    golden = Path(__file__).parents[1] / "golden" / "analysis.txt"
+    assert (done.stdout, done.returncode) == (golden.read_text(encoding="utf-8"), 0), done.stderr
+
+
 REFUSALS = {
     "g.sgf --bot sl": ("g.sgf", "illegal move: move 2"),
     "none.sgf": ("no file none.sgf",),
