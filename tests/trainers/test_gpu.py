@@ -66,14 +66,14 @@ def config_of(name: str, given: Path) -> Loop:
     records: dict[str, Any] = {"data": (str(given / "random.sgfs"),), "validation_split": 0.2}
     short: dict[str, Any] = {"max_minutes": None, "eval_opponents": ()}
     teacher = {"teacher": f"alphago:checkpoint={net},visits=8"}
-    played: dict[str, Any] = {"visits": 4, "cheap_search_visits": 2, "parallel_games": 8, "max_games": 24}
+    played: dict[str, Any] = {"visits": 4, "cheap_search_visits": 2, "parallel_games": 12, "max_games": 12}
     learned: dict[str, Any] = {"gae_lambda": 0.9, "optimizer": "muon", "max_iterations": 2}
     configs: dict[str, Loop] = {
         "sl": SL(**rows, **records),
         "ownership": Ownership(**rows | {"net": "gocnn-2x8"}, **records),
         "value": Value(**rows, start=net, policy=net, games=60, test_split=0.3, parallel_games=24),
         "distill": Distill(**rows, **teacher, start=net, games=24, parallel_games=24, test_split=0.2),
-        "zero": Zero(size=5, net="arena-1x8", batch_size=8, **played, **short),
+        "zero": Zero(size=5, net="arena-1x8", batch_size=16, **played, **short),
         "rl": RL(start=net, size=SIZE, games=4, eval_games=2, pool_every=1, **learned, **short),
     }
     return configs[name]

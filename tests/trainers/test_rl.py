@@ -146,7 +146,7 @@ def train(config: Config, results: Path, on_progress: Callable[[SelfPlayProgress
 
 
 def test_a_run_leaves_a_player_and_its_figures_and_one_that_is_killed_and_resumed_the_same(
-    small: Config, beginner: Checkpoint, tmp_path: Path
+    small: Config, beginner: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config, seen = replace(small, gae_lambda=0.9, entropy_weight=0.01), list[SelfPlayProgress]()
     folder = train(config, tmp_path, seen.append)
@@ -166,7 +166,8 @@ def test_a_run_leaves_a_player_and_its_figures_and_one_that_is_killed_and_resume
         if progress.step == 3:
             raise Killed
 
-    with pytest.raises(Killed):
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr("trainers.export.write_models", lambda *_: {})
         train(replace(config, save_minutes=0, snapshot_minutes=1e-9), tmp_path / "parts", killed)
     Evaluator(Checkpoint.open(tmp_path / "parts" / "checkpoints" / "small-step2"))
     seen.clear()
@@ -178,7 +179,7 @@ def test_a_run_leaves_a_player_and_its_figures_and_one_that_is_killed_and_resume
 
 
 def test_a_signal_ends_the_iteration_and_leaves_a_good_checkpoint(
-    small: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: Config, tmp_path: Path, unexported: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(signal, "getsignal", lambda _number: signal.SIG_DFL)  # the tests may run under nohup
 

@@ -144,22 +144,26 @@ def slowly_played(bot: Any, recipe: TeacherGames, number: int) -> PlayedGame:
     return PlayedGame(number, moves, new.komi, game.margin(), game.is_passed_out, plies, levels, rates)
 
 
+@pytest.fixture(scope="module")
+def net(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return untrained(tmp_path_factory.mktemp("nets") / "net", 1)
+
+
 @pytest.mark.parametrize(
     "settings",
     ["visits=12,rollout_weight=0.5,rollouts_full=0", "visits=17,virtual_loss_batch=3,stop_early=false@simulations=9"],
 )
 def test_a_search_in_slots_plays_the_games_that_its_bot_plays(
-    settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: str, net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the slots, the threads and the groups; the bot is the slow twin."""
     monkeypatch.setattr(selfplay, "PIECE", 2)
-    net = untrained(tmp_path / "net", 1)
     teacher = f"alphago:checkpoint={net},max_tree_mb=1,{settings}"
     config = Distill(teacher=teacher, size=SIZE, komi=2.5, cheap_search_visits=4)
-    recipe, numbers = TeacherGames.of(config, Registry(), tmp_path), range(20, 32)
+    recipe, numbers = TeacherGames.of(config, Registry(), tmp_path), range(20, 26)
     bot = recipe.teacher.build()
     expected = [slowly_played(bot, recipe, number) for number in numbers]
-    for parallel in ((1, 1, 1), (12, 3, 2), (5, 2, 2)):
+    for parallel in ((1, 1, 1), (6, 3, 2), (3, 2, 2)):
         over = recipe.search(Parallelism(*parallel)).play(map(recipe.begin, numbers))
         for fast, one in zip(sorted(over, key=lambda game: game.number), expected, strict=True):
             assert (fast.number, fast.margin, fast.is_sound) == (one.number, one.margin, one.is_sound)

@@ -114,7 +114,9 @@ def test_the_position_after_the_random_move_is_learned_from_with_the_result(
         value.read_positions(late, played, 60, rules)
 
 
-def test_training_lowers_the_error_and_leaves_a_net_that_plays(tiny: Config, played: Replay, results: Path) -> None:
+def test_training_lowers_the_error_and_leaves_a_net_that_plays(
+    tiny: Config, played: Replay, results: Path, unexported: None
+) -> None:
     config = replace(tiny, name="learned", max_rows=60 * 16, ema_decay=0.9, learning_rate=0.02)
     seen: list[Progress] = []
     folder = value.train(config, results, seen.append)
