@@ -112,15 +112,16 @@ def test_hostile_names_and_reasons_are_text_and_an_unreadable_game_hides_no_othe
     assert browser.get_log("browser") == []
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """The address of a served game, and its token."""
-    (tmp_path / "game.sgf").write_text("(;GM[1]SZ[5]PB[Anna]PW[Bruno];B[cc];W[bb])")
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Path]]:
+    """The address of a served game, its token, and the folder of its temporary files."""
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "game.sgf").write_text("(;GM[1]SZ[5]PB[Anna]PW[Bruno];B[cc];W[bb])")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [*ARENA, "serve", "--port", str(port), "show", "game.sgf"]
-    usual = environment(TMPDIR=str(tmp_path))
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=usual) as process:
+    usual = environment(TMPDIR=str(folder))
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env=usual) as process:
         try:
             line = process.stdout.readline()  # type: ignore[union-attr]
             token = re.match(rf"http://127\.0\.0\.1:{port}/\?token=(\S{{20,}}) shows arena show game.sgf", line)
@@ -129,14 +130,14 @@ def served(tmp_path: Path) -> Iterator[tuple[str, str]]:
             while monotonic() < end:  # the port opens a moment after the line
                 with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
                     break
-            yield f"http://127.0.0.1:{port}", token[1]
+            yield f"http://127.0.0.1:{port}", token[1], folder
         finally:
             process.terminate()
 
 
-def test_a_full_screen_is_served_to_this_user_and_to_no_other_site(served: tuple[str, str]) -> None:
+def test_a_full_screen_is_served_to_this_user_and_to_no_other_site(served: tuple[str, str, Path]) -> None:
     """Other users of the machine could open the page, which asked another site for a font."""
-    address, token = served
+    address, token, _ = served
     port = address.rpartition(":")[2]
     for path, headers in (
         ("/", {}),
@@ -159,21 +160,21 @@ def test_a_full_screen_is_served_to_this_user_and_to_no_other_site(served: tuple
 
 
 def test_the_processes_of_a_visitor_who_has_left_end_within_5_seconds_though_they_are_busy(
-    served: tuple[str, str], tmp_path: Path
+    served: tuple[str, str, Path],
 ) -> None:
     """They were waited for, however long."""
     aiohttp = pytest.importorskip("aiohttp")
-    address, token = served
+    address, token, folder = served
 
     async def visit() -> int:
         headers = {"Origin": address, "Cookie": f"arena-{address.rpartition(':')[2]}={token}"}
         async with aiohttp.ClientSession() as session, session.ws_connect(f"{address}/ws", headers=headers) as page:
             await page.receive()  # the screen is there
-            (visitor,) = (number for number, words in processes_of(tmp_path) if " serve " not in words)
+            (visitor,) = (number for number, words in processes_of(folder) if " serve " not in words)
             os.kill(visitor, signal.SIGSTOP)
         return visitor
 
     visitor, end = asyncio.run(visit()), monotonic() + 5
-    while visitor in dict(processes_of(tmp_path)):
+    while visitor in dict(processes_of(folder)):
         assert monotonic() < end
         sleep(0.05)
