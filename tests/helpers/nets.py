@@ -17,12 +17,7 @@ from arena.go.coords import symmetry_table
 from arena.go.game import Rules
 from arena.go.planes import encode_game, find_encoder
 from bots.nets.catalogue import named_network
-from bots.nets.checkpoint import (
-    MANIFEST,
-    MODEL,
-    WEIGHTS,
-    Manifest,
-)
+from bots.nets.checkpoint import MANIFEST, MODEL, WEIGHTS, Manifest
 from bots.nets.inference import sample_planes
 from bots.nets.network import Network, NetworkConfig
 from bots.search import puct

@@ -2,6 +2,7 @@
 as torch knows its devices when it first learns."""
 
 import math
+import shutil
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -16,7 +17,6 @@ import pytest
 import torch
 from helpers.fake_device import COUNTS, KIND, install
 from helpers.games import random_game
-from helpers.nets import untrained
 
 from arena.go.sgf import write_sgf
 from arena.players.registry import Registry
@@ -50,10 +50,10 @@ def gpu(request: pytest.FixtureRequest) -> Iterator[tuple[str, Executor]]:
 
 
 @pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def given(net: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with game records and a net."""
     folder = tmp_path_factory.mktemp("given")
-    untrained(folder / "net", 1)
+    shutil.copytree(net, folder / "net")
     games = [write_sgf(random_game(seed, "2017-05-01")) for seed in range(20)]
     (folder / "random.sgfs").write_text("\n".join(games))
     return folder
