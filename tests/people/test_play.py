@@ -136,6 +136,8 @@ def test_a_finished_game_is_stored_and_counts_unless_there_was_help(tmp_path: Pa
     done = typed("c3 resign", "fast-random", *ADA)
     assert "play/00001 is stored (it counts for arena elo)" in done.stdout, done.stderr
     assert "ada" in (tmp_path / "results" / "elo.csv").read_text()
+    for path in (tmp_path / "results" / "play").iterdir():
+        path.write_text("not a game")  # games that are stored are not read again
     done = typed("c3 undo resign", "fast-random", *ADA)
     assert "play/00002 is stored (unrated)" in done.stdout
     with Store.open(tmp_path / "results" / "arena.db") as store:
@@ -187,16 +189,6 @@ def test_a_game_that_another_terminal_has_stored_costs_the_next_one_nothing(tmp_
     )
     assert setup.store([one]) and setup.store([one, other])
     assert [game.id for game in setup.stored("play")] == ["play/1", "play/2"]
-
-
-def test_games_that_are_stored_are_not_read_again(
-    tmp_path: Path, typed: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    typed("c3 resign", "human:name=bob", *ADA)
-    for path in (tmp_path / "results" / "play").iterdir():
-        path.write_text("not a game")
-    done = typed("c3 resign", "human:name=bob", *ADA)
-    assert "play/00002 is stored" in done.stdout
 
 
 FILE_BOT = """
