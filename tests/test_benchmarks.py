@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.learners import learn
 from helpers.nets import untrained
 
 from arena import ConfigError
@@ -154,7 +155,7 @@ def test_what_a_student_left_comes_back_whatever_it_is(tmp_path: Path, capsys: p
     """Its net, else its last snapshot, else its state."""
     settings = gpu_round.Round("luggage", str(tmp_path / "out"), students="1x8=first,2x8")
     (tmp_path / "out").mkdir()
-    untrained(settings.results / "checkpoints" / "round-1x8-on-step20", 1)
+    learn(settings.results / "checkpoints" / "round-1x8-on-step20", b"weights")
     training = settings.results / "training" / "round-2x8"
     training.mkdir(parents=True)
     (training / "state.pt").write_bytes(b"state")

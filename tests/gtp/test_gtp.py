@@ -1,4 +1,4 @@
-"""Our bots served over GTP: a scripted transport for every command, then a real process."""
+"""Our bots served over GTP: kept sessions, a scripted transport for every command, then a real process."""
 
 import re
 import signal
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from helpers import scripted_bots
-from helpers.commandline import ARENA, environment
+from helpers.commandline import ARENA, arena_alone, environment
 from helpers.nets import HEADS, small_model, small_net
 
 from arena import BotFault, CheckpointError
@@ -67,6 +67,27 @@ def refused(server: Server, command: str) -> str:
 
 
 # --- The protocol ---
+
+
+def golden(name: str) -> tuple[str, str]:
+    """What is sent, in lines that begin with ``>``, and the answers. The bot draws lots alike on every processor."""
+    text = (Path(__file__).parents[1] / "golden" / name).read_text(encoding="utf-8")
+    sent = "".join(f"{line}\n" for line in re.findall(r"^>(.*)\n", text, re.MULTILINE))
+    return sent, re.sub(r"^>.*\n", "", text, flags=re.MULTILINE)
+
+
+def test_a_session_is_the_golden_one_byte_by_byte(tmp_path: Path) -> None:
+    sent, answers = golden("gtp.txt")
+    done = arena_alone("gtp", "random", "--seed", "1", folder=tmp_path, typed=sent)
+    assert (done.stdout, done.returncode) == (answers, 0), done.stderr
+
+
+@pytest.mark.smoke
+def test_refusals_scores_undo_handicap_and_rules_are_the_golden_ones() -> None:
+    (sent, answers), output = golden("gtp-board.txt"), StringIO()
+    with closing(Registry().resolve("random").build()) as bot:
+        serve(server_of(bot), StringIO(sent), output)
+    assert output.getvalue() == answers
 
 
 def test_the_required_commands_are_there_and_lines_are_read_as_the_protocol_says() -> None:

@@ -17,12 +17,7 @@ from arena.go.coords import symmetry_table
 from arena.go.game import Rules
 from arena.go.planes import encode_game, find_encoder
 from bots.nets.catalogue import named_network
-from bots.nets.checkpoint import (
-    MANIFEST,
-    MODEL,
-    WEIGHTS,
-    Manifest,
-)
+from bots.nets.checkpoint import MANIFEST, MODEL, WEIGHTS, Manifest
 from bots.nets.inference import sample_planes
 from bots.nets.network import Network, NetworkConfig
 from bots.search import puct
@@ -130,14 +125,13 @@ def small_net(folder: Path, model: bytes, weights: bytes = b"", **changed: objec
 
 
 def untrained(folder: Path, seed: int, size: int = 7) -> Path:
-    """A checkpoint of a net that has learned nothing."""
+    """A checkpoint of a net that has learned nothing, in fp32 alone."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         network = named_network("arena-1x8", PLANES, size)
     encoder = find_encoder("arena-17")
-    planes = sample_planes(encoder, size)
     manifest = manifest_of(network, folder.name, encoder, Rules.preset("cgos", size))
-    return export(network, folder, manifest, planes, planes).folder
+    return export(network, folder, manifest, None, sample_planes(encoder, size)).folder
 
 
 def run_search(

@@ -6,16 +6,7 @@ import numpy as np
 
 from arena.go.game import Ending, Game, Rules
 from arena.match.openings import Opening, draw_openings
-from trainers.selfplay import (
-    RANDOM,
-    NewGame,
-    Parallelism,
-    PlayedGame,
-    PolicyGames,
-    Seats,
-    SelfPlayNet,
-    draw_seeds,
-)
+from trainers.selfplay import RANDOM, NewGame, Parallelism, PlayedGame, PolicyGames, Seats, SelfPlayNet, draw_seeds
 
 MANY = Parallelism(1024)
 

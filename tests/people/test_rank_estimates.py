@@ -18,6 +18,7 @@ from arena.results.store import Store
 from bots.nets.checkpoint import SHIPPED_NETS, Checkpoint
 from bots.nets.inference import Evaluator
 
+SHORT = ("-n", "4", "--workers", "1", "--rules", "chinese")
 NAMES = ("human-like:rank=25k", "kyu-10", "dan-1")
 
 
@@ -76,7 +77,7 @@ def test_a_game_without_moves_says_nothing_of_ranks() -> None:
 
 
 def test_the_moves_of_a_strong_player_look_stronger_than_those_of_a_weak_one(tmp_path: Path) -> None:
-    told = arena("match", "human-like:rank=25k", "dan-3", "-n", "6", "--rules", "chinese", folder=tmp_path)
+    told = arena("match", "human-like:rank=25k", "dan-3", *SHORT, folder=tmp_path)
     assert told.returncode == 0, told.stderr
     net = Evaluator(Checkpoint.open(SHIPPED_NETS / "human-9x9"))
     found: dict[str, list[int]] = {"human-like:rank=25k": [], "dan-3": []}

@@ -99,14 +99,6 @@ def test_an_engine_that_is_typed_is_called_by_its_program_and_a_digest(registry:
     assert entry.config.command == "env TOKEN=s3cr3t gnugo --mode gtp"
 
 
-def test_a_file_with_a_mark_of_byte_order_is_read_and_changed(tmp_path: Path) -> None:
-    path = tmp_path / "arena.toml"
-    path.write_bytes(b'\xef\xbb\xbf[bots.deep]\nkind = "uct"\nplayouts = 50\n')
-    assert Registry(path).resolve("deep").settings["playouts"] == 50
-    set_bot(path, "sl", "checkpoint", "new")
-    assert {"deep", "sl"} <= read_config(path).bots.keys()
-
-
 def test_a_setting_called_command_or_analysis_may_be_blank_or_no_text() -> None:
     """The table of a bot's settings ended in a traceback."""
     assert (describe("command", " "), describe("analysis", True)) == (" ", "true")
@@ -229,7 +221,8 @@ def test_alphago_has_a_net_for_each_size_which_is_part_of_who_it_is(registry: Re
 
 
 def test_a_file_adds_players_changes_known_ones_and_declares_tournaments(tmp_path: Path, registry: Registry) -> None:
-    text = """
+    """Also one with a mark of byte order."""
+    text = """\ufeff
         [bots.deep]
         kind = "uct"
         playouts = 5000
@@ -251,6 +244,8 @@ def test_a_file_adds_players_changes_known_ones_and_declares_tournaments(tmp_pat
     assert (table.bots, table.games, table.komi, table.size) == (("sl", "mcts:playouts=500"), 40, 7.0, None)
     assert "is declared in arena.toml; did you mean 'league'?" in refusal(changed.tournament, "leage")
     assert "name its bots, as in: arena tournament mine A B C" in refusal(changed.tournament, "mine")
+    set_bot(tmp_path / "arena.toml", "sl", "checkpoint", "new")
+    assert {"deep", "mcts", "sl"} == read_config(tmp_path / "arena.toml").bots.keys()
 
 
 ENGINE = '[bots.engine]\nkind = "gtp"\ncommand = "no-such-engine"\n'

@@ -113,15 +113,16 @@ def test_hostile_names_and_reasons_are_text_and_an_unreadable_game_hides_no_othe
     assert browser.get_log("browser") == []
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """The address of a served game, and its token."""
-    (tmp_path / "game.sgf").write_text("(;GM[1]SZ[5]PB[Anna]PW[Bruno];B[cc];W[bb])")
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Path]]:
+    """The address of a served game, its token, and the folder of its temporary files."""
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "game.sgf").write_text("(;GM[1]SZ[5]PB[Anna]PW[Bruno];B[cc];W[bb])")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [*ARENA, "serve", "--port", str(port), "show", "game.sgf"]
-    usual = environment(TMPDIR=str(tmp_path))
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=usual) as process:
+    usual = environment(TMPDIR=str(folder))
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env=usual) as process:
         try:
             line = process.stdout.readline()  # type: ignore[union-attr]
             token = re.match(rf"http://127\.0\.0\.1:{port}/\?token=(\S{{20,}}) shows arena show game.sgf", line)
@@ -130,14 +131,14 @@ def served(tmp_path: Path) -> Iterator[tuple[str, str]]:
             while monotonic() < end:  # the port opens a moment after the line
                 with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
                     break
-            yield f"http://127.0.0.1:{port}", token[1]
+            yield f"http://127.0.0.1:{port}", token[1], folder
         finally:
             process.terminate()
 
 
-def test_a_full_screen_is_served_to_this_user_and_to_no_other_site(served: tuple[str, str]) -> None:
+def test_a_full_screen_is_served_to_this_user_and_to_no_other_site(served: tuple[str, str, Path]) -> None:
     """Other users of the machine could open the page, which asked another site for a font."""
-    address, token = served
+    address, token, _ = served
     port = address.rpartition(":")[2]
     for path, headers in (
         ("/", {}),
@@ -161,11 +162,11 @@ def test_a_full_screen_is_served_to_this_user_and_to_no_other_site(served: tuple
 
 @pytest.mark.parametrize("redraws", [0, 30])
 def test_the_processes_of_a_visitor_who_has_left_end_within_5_seconds_though_they_are_busy(
-    served: tuple[str, str], tmp_path: Path, redraws: int
+    served: tuple[str, str, Path], redraws: int
 ) -> None:
     """They were waited for, however long; those whose screens couldn't be written any more were left alone."""
     aiohttp = pytest.importorskip("aiohttp")
-    address, token = served
+    address, token, folder = served
 
     async def visit() -> int:
         headers = {"Origin": address, "Cookie": f"arena-{address.rpartition(':')[2]}={token}"}
@@ -173,7 +174,7 @@ def test_the_processes_of_a_visitor_who_has_left_end_within_5_seconds_though_the
         connect = partial(aiohttp.ClientSession.ws_connect, url=f"{address}/ws", headers=headers, timeout=timeout)
         async with aiohttp.ClientSession() as session, connect(session) as page:
             await page.receive()  # the screen is there
-            server, visitor = sorted(number for number, _ in processes_of(tmp_path))
+            ((visitor, _), (server, _)) = sorted(processes_of(folder), key=lambda process: " serve " in process[1])
             for width in range(redraws):
                 await page.send_json(["resize", {"width": 80 + width, "height": 40}])
             if redraws:
@@ -185,6 +186,6 @@ def test_the_processes_of_a_visitor_who_has_left_end_within_5_seconds_though_the
         return visitor
 
     visitor, end = asyncio.run(visit()), monotonic() + 5
-    while visitor in dict(processes_of(tmp_path)):
+    while visitor in dict(processes_of(folder)):
         assert monotonic() < end
         sleep(0.05)

@@ -17,17 +17,7 @@ from arena.go.record import GameRecord
 from arena.go.sgf import read_sgf, write_sgf
 from arena.players.registry import Registry
 from arena.results import analysis
-from arena.results.analysis import (
-    AnalysisError,
-    analyse,
-    evaluation_count,
-    format_margin,
-    judge_moves,
-    mistakes,
-    sgf_properties,
-    variations,
-    with_all_visits,
-)
+from arena.results.analysis import AnalysisError, analyse, judge_moves
 from arena.results.export import analysis_frame, write_csv
 from arena.results.store import Store
 
@@ -76,8 +66,8 @@ def test_win_rates_are_blacks_losses_are_of_whoever_moved_and_the_largest_mistak
     moves = judge_moves(record, found)
     assert [move.colour for move in moves] == [BLACK, WHITE] * 3
     assert [move.loss for move in moves] == pytest.approx([0.1, 0.3, 0.4, 0.2, 0.02, 0.07])
-    assert [move.number for move in mistakes(moves)] == [2, 4, 1]
-    assert [move.number for move in mistakes(moves, most=1)] == [2]
+    assert [move.number for move in analysis.mistakes(moves)] == [2, 4, 1]
+    assert [move.number for move in analysis.mistakes(moves, most=1)] == [2]
     assert moves[2].is_best and not moves[2].is_mistake
 
 
@@ -86,7 +76,7 @@ def test_each_position_is_asked_about_once_and_the_last_passes_are_not() -> None
         record = game_of(moves)
         bot = Forecaster([0.5] * 9)
         assert [evaluation.number for evaluation in analyse(record, bot)] == list(range(expected))
-        assert bot.asked == list(range(expected)) and evaluation_count(record) == expected
+        assert bot.asked == list(range(expected)) and analysis.evaluation_count(record) == expected
     with pytest.raises(AnalysisError, match="the bot failed: it broke"):
         list(analyse(game_of("C3"), Broken()))
 
@@ -117,7 +107,7 @@ def test_the_score_does_not_swing_with_the_side_to_move() -> None:
 def test_an_evaluation_does_not_depend_on_the_others(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And patience has a search use all its visits."""
     record = game_of("C3 D3 B3 D4")
-    entry = with_all_visits(Registry().resolve(spec))
+    entry = analysis.with_all_visits(Registry().resolve(spec))
     assert entry.settings["stop_early"] is False
     together = list(analyse(record, entry.build()))
     monkeypatch.setattr(analysis, "AT_ONCE", 1)
@@ -132,15 +122,15 @@ def test_an_evaluation_does_not_depend_on_the_others(spec: str, monkeypatch: pyt
 
 def test_a_margin_of_nothing_is_nobodys_lead() -> None:
     """White led by 0.0 in one place, Black in another."""
-    assert [format_margin(margin) for margin in (3.5, -0.5, 0.0, -0.04)] == ["B+3.5", "W+0.5", "even", "even"]
+    assert [analysis.format_margin(margin) for margin in (3.5, -0.5, 0.0, -0.04)] == ["B+3.5", "W+0.5", "even", "even"]
 
 
 def test_the_bots_line_instead_of_a_mistake_is_a_variation_and_the_csv_has_a_row_a_move(tmp_path: Path) -> None:
     record = game_of("C3 D3 B3 A1")
     found = list(analyse(record, Searcher([0.5, 0.6, 0.7, 0.2, 0.8], owned=0.0)))
-    lines = variations(record, found)
+    lines = analysis.variations(record, found)
     assert set(lines) == {move.number for move in judge_moves(record, found) if move.is_mistake} and len(lines) > 1
-    text = write_sgf(record, sgf_properties(record, found, "a bot"), lines)
+    text = write_sgf(record, analysis.sgf_properties(record, found, "a bot"), lines)
     assert read_sgf(text) == record
     node = Sgf_game.from_string(text).get_root()
     for number in range(1, len(record.moves) + 1):
@@ -169,6 +159,13 @@ def test_a_stored_game_and_a_file_are_analysed(tmp_path: Path) -> None:
     assert (tmp_path / "a.csv").read_text().count("\n") == 4
     again = arena("analyze", "out/a.sgf", "--bot", "sl", folder=tmp_path)
     assert again.returncode == 0 and again.stdout.splitlines()[3:] == done.stdout.splitlines()[3:-2]
+
+
+def test_the_table_is_the_golden_one(tmp_path: Path) -> None:
+    (tmp_path / "game.sgf").write_text("(;GM[1]FF[4]SZ[7]KM[7]RU[cgos];B[dd];W[cc];B[ce];W[bd];B[])")
+    done = arena("analyze", "game.sgf", "--bot", "mcts@simulations=40", folder=tmp_path)
+    golden = Path(__file__).parents[1] / "golden" / "analysis.txt"
+    assert (done.stdout, done.returncode) == (golden.read_text(encoding="utf-8"), 0), done.stderr
 
 
 REFUSALS = {

@@ -12,16 +12,20 @@ from helpers.commandline import arena, refused
 from helpers.events import earlier_wins, finished, games_of, store_event
 from helpers.games import console_of, match_of, output_of, tournament_of
 
+from arena import StoreError
 from arena.contract.limits import Limits
 from arena.go.game import Ending
 from arena.match.runner import Control, Update, play_event
+from arena.match.schedule import Match
+from arena.match.standings import rated_places
 from arena.ratings import PairCounts, Sprt, compare
 from arena.ratings.elo import EloEstimate
 from arena.report.tables import Table
 from arena.report.text import print_report, sections
 from arena.results.event_state import EventState
+from arena.results.export import write_elo_csv
 from arena.results.league import league as league_of_pool
-from arena.results.league import read_report
+from arena.results.league import player_ratings, read_report
 from arena.results.store import Store
 
 
@@ -85,6 +89,49 @@ def test_a_lead_is_marked_as_shown_only_with_the_number_of_pairs_in_mind(store: 
         assert cell.endswith("*") == (chance is not None and chance > 1 - 0.025 / 6)
     assert any(cell.endswith("*") for cell in cells.values())
 
+
+# --- The pool ---
+
+
+def fill(store: Store, first: str, second: str, games: int, upsets: int) -> Match:
+    """A match that is stored; ``second`` wins one of so many games, with 1 none."""
+    match = match_of(first, second, games)
+    store_event(store, match, games_of(match, earlier_wins(match, upsets)))
+    return match
+
+
+def test_ratings_are_relative_to_the_mean_of_those_who_have_beaten_each_other(store: Store, tmp_path: Path) -> None:
+    for first, second, games, upsets in (("strong", "middle", 40, 4), ("middle", "weak", 40, 4), ("weak", "x", 20, 1)):
+        fill(store, first, second, games, upsets)
+    found = league_of_pool(store)
+    assert found is not None and [*found.zero] == ["middle", "strong", "weak"]
+    places = rated_places(found)
+    assert [one.name for one in places] == ["strong", "middle", "weak", "x"]
+    assert [(one.games, one.score) for one in places] == [(40, 0.75), (80, 0.5), (60, 0.5), (20, 0.0)]
+    strong, middle, weak, hopeless = (one.elo for one in places)
+    assert strong.value == pytest.approx(190, abs=10) and weak.value == pytest.approx(-190, abs=10)
+    assert strong.low < strong.value < strong.high and middle.low < 0 < middle.high
+    assert hopeless.value < hopeless.high < weak.value and hopeless.low is None
+    write_elo_csv(store, path := tmp_path / "out" / "elo.csv")
+    assert [line.split(",")[5] for line in path.read_text("utf-8").splitlines()[1:]] == [one.name for one in places]
+    with pytest.raises(StoreError, match=r"^[^\n]*can't be written[^\n]*$"):
+        write_elo_csv(store, path / "elo.csv")
+
+
+def test_players_of_one_name_are_told_apart_and_games_of_a_player_with_itself_rate_nobody(store: Store) -> None:
+    itself = match_of("bot", "bot (2)", 2)
+    records = games_of(itself, earlier_wins(itself))
+    store.append([replace(record, black_player="id-bot", white_player="id-bot") for record in records])
+    assert player_ratings(store) == (None, {}) and league_of_pool(store) is None
+    bot, rival = fill(store, "bot", "rival", 10, 3).players.values()
+    other = fill(store, "other", "rival", 10, 3).first
+    store.add_players({other.identity: replace(other, name="bot")})
+    found = {f"bot ({one.identity[:6]})" for one in (bot, other)} | {"rival"}
+    assert {*league_of_pool(store).players} == found  # type: ignore[union-attr]
+    assert player_ratings(store)[1].keys() == {bot.identity, other.identity, rival.identity}
+
+
+# --- Every form ---
 
 MATCH = match_of("a", "b", 60)
 ENDS = {

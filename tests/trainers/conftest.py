@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from helpers.games import random_game
+from helpers.nets import untrained
 
 from arena.go.record import GameRecord
 from arena.go.sgf import write_sgf
@@ -18,6 +19,12 @@ def unexported(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("results")
+
+
+@pytest.fixture(scope="session")
+def net(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of a net for 7x7 that has learned nothing."""
+    return untrained(tmp_path_factory.mktemp("nets") / "first", 1)
 
 
 @pytest.fixture(scope="session")

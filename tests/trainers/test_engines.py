@@ -156,17 +156,21 @@ def test_it_judges_the_moves_of_a_player_or_of_the_student(script: Path, tmp_pat
     assert all(np.array_equal(a, b.moves) for a, b in zip(first, engine(lambda: True), strict=True))
 
 
+TREE = {"teacher": "alphago", "tree_positions": 2}
+
+
 @pytest.mark.parametrize(
     ("lines", "given", "words"),
     [
         ("command = 'none'", {}, "has no analysis mode"),
         ("command = 'none'\nanalysis = 'nosuchprogram analysis'", {}, "there is no program"),
         ("command = 'none'\nanalysis = 'python3'", {"player": "random"}, "can't play for a teacher"),
-        ("command = 'none'\nanalysis = 'python3'", {"teacher": "random"}, "returns only a move"),
         ("command = 'none'\nanalysis = 'python3'", {"player": "alphago@seconds=1"}, "uses limits in seconds"),
+        ("command = 'none'", TREE, "player that searches; give --player alphago"),
+        ("command = 'none'", {"player": "checkpoint:distilled-9x9", **TREE}, "player that searches; give --player"),
     ],
 )
-def test_what_can_not_teach_is_refused(lines: str, given: dict[str, str], words: str, tmp_path: Path) -> None:
+def test_what_can_not_teach_is_refused(lines: str, given: dict[str, object], words: str, tmp_path: Path) -> None:
     config = tmp_path / "arena.toml"
     config.write_text(f"[bots.wise]\nkind = 'gtp'\n{lines}\n")
     told = change(PRESETS["distill"]["tiny"], {"teacher": "wise", **given}, "test")

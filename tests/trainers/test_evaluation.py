@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from helpers.nets import untrained
 from torch.nn import functional
 from typer.testing import CliRunner
 
@@ -100,17 +99,16 @@ def test_a_net_that_knows_nothing_is_seldom_right_and_one_of_nan_is_refused(game
         metrics.of_records(Constant(np.nan), ENCODER, split, "test", 1)  # type: ignore[arg-type]  # all that is asked
 
 
-def test_the_command_shows_tables_and_on_what_they_rest(records: list[GameRecord], tmp_path: Path) -> None:
+def test_the_command_shows_tables_and_on_what_they_rest(records: list[GameRecord], net: Path, tmp_path: Path) -> None:
     resigned = [replace(record, outcome=Outcome(BLACK, Ending.RESIGN)) for record in records[:3]]
     archive = tmp_path / "games.sgfs"
     archive.write_text("".join(f"{write_sgf(record)}\n" for record in [*resigned, *records[3:8]]))
-    net = str(untrained(tmp_path / "untrained", 1))
-    command = ["eval", net, "--data", str(archive), "--size", str(SIZE), "--results", str(tmp_path)]
+    command = ["eval", str(net), "--data", str(archive), "--size", str(SIZE), "--results", str(tmp_path)]
     shown = " ".join(CliRunner().invoke(app, command, catch_exceptions=False).stdout.split())
     for words in ("5 of 8 games", "top-1", "16 on", "constant", "even game", "owners predicted"):
         assert words in shown
     late = CliRunner().invoke(app, [*command, "--from", "2019-01-01"])
     assert "no game is of 2019-01-01 or later" in str(late.exception)
     data.build([archive], tmp_path / "set", data.GameFilter(SIZE), data.SplitRule())
-    mixed = CliRunner().invoke(app, ["eval", net, "--data", str(tmp_path / "set"), *command[2:]])
+    mixed = CliRunner().invoke(app, ["eval", str(net), "--data", str(tmp_path / "set"), *command[2:]])
     assert "set is a dataset; evaluate it alone" in str(mixed.exception)

@@ -2,6 +2,7 @@
 as torch knows its devices when it first learns."""
 
 import math
+import shutil
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -16,7 +17,6 @@ import pytest
 import torch
 from helpers.fake_device import COUNTS, KIND, install
 from helpers.games import random_game
-from helpers.nets import untrained
 
 from arena.go.sgf import write_sgf
 from arena.players.registry import Registry
@@ -50,10 +50,10 @@ def gpu(request: pytest.FixtureRequest) -> Iterator[tuple[str, Executor]]:
 
 
 @pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def given(net: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with game records and a net."""
     folder = tmp_path_factory.mktemp("given")
-    untrained(folder / "net", 1)
+    shutil.copytree(net, folder / "net")
     games = [write_sgf(random_game(seed, "2017-05-01")) for seed in range(20)]
     (folder / "random.sgfs").write_text("\n".join(games))
     return folder
@@ -66,14 +66,14 @@ def config_of(name: str, given: Path) -> Loop:
     records: dict[str, Any] = {"data": (str(given / "random.sgfs"),), "validation_split": 0.2}
     short: dict[str, Any] = {"max_minutes": None, "eval_opponents": ()}
     teacher = {"teacher": f"alphago:checkpoint={net},visits=8"}
-    played: dict[str, Any] = {"visits": 4, "cheap_search_visits": 2, "parallel_games": 8, "max_games": 24}
+    played: dict[str, Any] = {"visits": 4, "cheap_search_visits": 2, "parallel_games": 12, "max_games": 12}
     learned: dict[str, Any] = {"gae_lambda": 0.9, "optimizer": "muon", "max_iterations": 2}
     configs: dict[str, Loop] = {
         "sl": SL(**rows, **records),
         "ownership": Ownership(**rows | {"net": "gocnn-2x8"}, **records),
         "value": Value(**rows, start=net, policy=net, games=60, test_split=0.3, parallel_games=24),
         "distill": Distill(**rows, **teacher, start=net, games=24, parallel_games=24, test_split=0.2),
-        "zero": Zero(size=5, net="arena-1x8", batch_size=8, **played, **short),
+        "zero": Zero(size=5, net="arena-1x8", batch_size=16, **played, **short),
         "rl": RL(start=net, size=SIZE, games=4, eval_games=2, pool_every=1, **learned, **short),
     }
     return configs[name]

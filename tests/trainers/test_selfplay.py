@@ -1,12 +1,13 @@
 """Games in slots: the referee replays them, slow twins tell the sensible moves and the games of a search."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
-from helpers.nets import odd_net, untrained
+from helpers.nets import odd_net
 from helpers.reference import ReferenceGame
 from helpers.selfplay import play, random_games, replayed
 
@@ -27,22 +28,26 @@ from trainers.selfplay import NewGame, Parallelism, PlayedGame, Players, SearchG
 from trainers.settings import Distill
 from trainers.slots import SelfPlayParams, all_sensible, chances, sample_move, to_levels
 
-STONES = find_encoder("stones-1")
 SIZE = 5
 
 pytestmark = pytest.mark.xdist_group("selfplay")  # one worker compiles the kernels of self-play, not all of them
 
 
-class Wishes:
-    """A scripted net with the same logits everywhere."""
+class ScriptedNet:
+    """Evaluates positions by a function, and remembers the planes that it was shown."""
 
-    encoder = STONES
-
-    def __init__(self, logits: np.ndarray):
-        self.wishes = logits.astype(np.float32)
+    def __init__(self, answer: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], encoder: str = "arena-17"):
+        self.evaluate_planes, self.encoder, self.shown = answer, find_encoder(encoder), set[bytes]()
 
     def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.tile(self.wishes, (len(planes), 1)), np.full(len(planes), np.nan, np.float32)
+        self.shown.update(position.tobytes() for position in planes)
+        return self.evaluate_planes(planes)
+
+
+def constant(logits: np.ndarray, encoder: str) -> ScriptedNet:
+    """A net with the same logits everywhere, to which all games are even."""
+    row = logits.astype(np.float32)
+    return ScriptedNet(lambda planes: (np.tile(row, (len(planes), 1)), np.full(len(planes), 0.5, np.float32)), encoder)
 
 
 def the_first(numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
@@ -101,7 +106,7 @@ def test_a_game_depends_on_its_seed_and_its_opening_alone(monkeypatch: pytest.Mo
 def test_moves_are_drawn_as_often_as_their_logits_and_the_temperature_say() -> None:
     rules = Rules.preset("cgos", 5, -1.0, move_limit=1)  # Black leads, so the pass is among the moves
     wishes = np.linspace(-2, 2, 26)
-    played = play(rules, 20_000, [Wishes(wishes)], the_first, 5)
+    played = play(rules, 20_000, [constant(wishes, "stones-1")], the_first, 5)
     expected = np.exp(wishes) / np.exp(wishes).sum()
     found = np.bincount([game.moves[0] for game in played], minlength=26) / 20_000
     assert np.abs(found - expected).max() < 4 * np.sqrt(expected.max() / 20_000)
@@ -149,17 +154,16 @@ def slowly_played(bot: Any, recipe: TeacherGames, number: int) -> PlayedGame:
     ["visits=12,rollout_weight=0.5,rollouts_full=0", "visits=17,virtual_loss_batch=3,stop_early=false@simulations=9"],
 )
 def test_a_search_in_slots_plays_the_games_that_its_bot_plays(
-    settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: str, net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the slots, the threads and the groups; the bot is the slow twin."""
     monkeypatch.setattr(selfplay, "PIECE", 2)
-    net = untrained(tmp_path / "net", 1)
     teacher = f"alphago:checkpoint={net},max_tree_mb=1,{settings}"
     config = Distill(teacher=teacher, size=SIZE, komi=2.5, cheap_search_visits=4)
-    recipe, numbers = TeacherGames.of(config, Registry(), tmp_path), range(20, 32)
+    recipe, numbers = TeacherGames.of(config, Registry(), tmp_path), range(20, 26)
     bot = recipe.teacher.build()
     expected = [slowly_played(bot, recipe, number) for number in numbers]
-    for parallel in ((1, 1, 1), (12, 3, 2), (5, 2, 2)):
+    for parallel in ((1, 1, 1), (6, 3, 2), (3, 2, 2)):
         over = recipe.search(Parallelism(*parallel)).play(map(recipe.begin, numbers))
         for fast, one in zip(sorted(over, key=lambda game: game.number), expected, strict=True):
             assert (fast.number, fast.margin, fast.is_sound) == (one.number, one.margin, one.is_sound)
@@ -173,26 +177,16 @@ PARAMS = SelfPlayParams(13, 5, 0.5, first_pass=7)
 LIMIT = 2 * SIZE * SIZE + 38
 
 
-class Odd:
-    """A net that knows nothing; it may fail."""
-
-    encoder = find_encoder("arena-17")
-
-    def __init__(self, fails: bool = False):
-        self._fails = fails
-
-    def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if self._fails:
-            raise MemoryError("no room for the net")
-        logits, rates = odd_net(planes)
-        logits[:, -1] = -1.0
-        return logits / 8, rates
+def odd(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    logits, rates = odd_net(planes)
+    logits[:, -1] = -1.0
+    return logits / 8, rates
 
 
-def play_gumbel(count: int, parallel: Parallelism, fails: bool = False) -> list[PlayedGame]:
+def play_gumbel(count: int, parallel: Parallelism, evaluate: Any = odd) -> list[PlayedGame]:
     """Games in the order of their numbers."""
     rules = Rules.preset("cgos", SIZE, move_limit=LIMIT)
-    games = SearchGames(rules, Odd(fails), PARAMS, GUMBEL, parallel)
+    games = SearchGames(rules, ScriptedNet(evaluate), PARAMS, GUMBEL, parallel)
     new = (NewGame(number, number, number % 8 - 0.5, (), number % 4) for number in range(1, count + 1))
     with Players([partial(games.play, new)]) as players:
         played = players.take()
@@ -220,24 +214,9 @@ def test_games_of_gumbel_searches_follow_the_rules_and_teach_legal_moves_whateve
             assert np.array_equal(one.moves, other.moves) and np.array_equal(one.levels, other.levels)
 
 
-class Watcher:
-    """A net with equal logits and an encoder of earlier positions; remembers the planes that it was shown."""
-
-    encoder = find_encoder("katago-22")
-
-    def __init__(self) -> None:
-        self.shown = set[bytes]()
-
-    def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        self.shown.update(position.tobytes() for position in planes)
-        logits = np.zeros((len(planes), SIZE**2 + 1), np.float32)
-        logits[:, -1] = -3
-        return logits, np.full(len(planes), 0.5, np.float32)
-
-
 @pytest.mark.parametrize("searches", [False, True])
 def test_an_encoder_with_a_past_sees_in_self_play_what_it_sees_in_a_game(searches: bool) -> None:
-    rules, net = Rules.preset("cgos", SIZE, move_limit=LIMIT), Watcher()
+    rules, net = Rules.preset("cgos", SIZE, move_limit=LIMIT), constant(np.array([0.0] * 25 + [-3]), "katago-22")
     if searches:
         new = (NewGame(number, number, 6.5) for number in range(6))
         played = list(SearchGames(rules, net, PARAMS, GUMBEL, Parallelism(4, 2, 2)).play(new))
@@ -257,5 +236,8 @@ def test_an_encoder_with_a_past_sees_in_self_play_what_it_sees_in_a_game(searche
 
 @pytest.mark.parametrize("parallel", [Parallelism(4), Parallelism(4, 2, 2)])
 def test_what_a_net_raises_comes_through(parallel: Parallelism) -> None:
+    def fail(planes: np.ndarray) -> NoReturn:
+        raise MemoryError("no room for the net")
+
     with pytest.raises(MemoryError, match="no room"):
-        play_gumbel(1, parallel, fails=True)
+        play_gumbel(1, parallel, fail)

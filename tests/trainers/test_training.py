@@ -37,7 +37,6 @@ from trainers import records as data
 from trainers.first_net import build, inherited_rules
 from trainers.games import DRAW, DRAWN, LOSS, NO_RESULT, UNKNOWN, WIN, Games, Rows, encode_positions, results_of
 from trainers.optimizers import Muon, build_optimizers, learning_rate
-from trainers.processes import join_processes
 from trainers.settings import METRICS_FILE, STATE_FILE, Loop, Zero, listing
 from trainers.train import Progress, Run, prefetch, read_tensors, write_tensors
 
@@ -415,16 +414,6 @@ def test_figures_are_written_for_tensorboard_where_it_is_installed(
     first, *scalars, last = writer.mock_calls
     assert first == call.SummaryWriter(run.folder, purge_step=1) and last == call.SummaryWriter().close()
     assert call.SummaryWriter().add_scalar("loss", 0.25, 1) in scalars
-
-
-def test_processes_wait_longer_for_each_other_than_a_test_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After five minutes of the first one's tests the others ended."""
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", "1")
-    distributed = Mock()
-    monkeypatch.setattr("trainers.processes.distributed", distributed)
-    with join_processes(sl.Config("x", device="cpu")):
-        assert distributed.init_process_group.call_args.kwargs["timeout"].total_seconds() >= 3600
 
 
 def test_a_resumed_run_forgets_the_figures_of_steps_that_it_makes_again(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from trainers.games import DRAW, LOSS, NO_RESULT, WIN
 from trainers.losses import Target
 from trainers.records import SplitRule
 from trainers.replay import Replay
-from trainers.selfplay import PlayedGame
 from trainers.settings import Value as Config
 from trainers.train import Progress
 from trainers.value import ValueGames
@@ -31,16 +30,10 @@ SIZE = 7
 
 
 @pytest.fixture(scope="module")
-def nets(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("nets")
-    return untrained(folder / "first", 1), untrained(folder / "second", 2)
-
-
-@pytest.fixture(scope="module")
-def tiny(nets: tuple[Path, Path]) -> Config:
+def tiny(net: Path) -> Config:
     short: Any = {"batch_size": 16, "max_rows": 8 * 16, "validate_every": 64, "device": "cpu"}
     short |= {"games": 60, "test_split": 0.3, "validation_split": 0.1}
-    return Config("tiny", SIZE, policy=str(nets[0]), start=str(nets[0]), net="arena-1x8", **short)
+    return Config("tiny", SIZE, policy=str(net), start=str(net), net="arena-1x8", **short)
 
 
 @pytest.fixture(scope="module")
@@ -80,23 +73,21 @@ def test_a_net_that_is_sure_of_the_right_result_has_no_loss_and_keeps_its_policy
     assert torch.isclose(played.policy, functional.cross_entropy(policy, target.moves))
 
 
-@pytest.mark.parametrize("other", [False, True])
-def test_a_game_has_three_phases(
-    tiny: Config, recipe: ValueGames, nets: tuple[Path, Path], tmp_path: Path, other: bool
-) -> None:
+def test_a_game_has_three_phases(tiny: Config, recipe: ValueGames, net: Path, tmp_path: Path) -> None:
     """Whoever finishes, the first two phases are the same; the policy itself finishes where nobody else is named."""
+    other = untrained(tmp_path / "other", 2)
 
-    def games(finisher: Path | str) -> list[PlayedGame]:
+    def games(finisher: Path | str) -> list[list[int]]:
         (engine,) = ValueGames.of(replace(tiny, finisher=str(finisher)), tmp_path).engines(deque(range(5, 25)), 8, 1)
-        return sorted(engine(lambda: True), key=lambda game: game.number)
+        return [game.moves.tolist() for game in sorted(engine(lambda: True), key=lambda game: game.number)]
 
-    played, others = games(nets[1] if other else ""), games(nets[1 - other])
-    lengths = [recipe.first_moves(game.number)[1] for game in played]
+    own, finished = games(""), games(other)
+    lengths = [recipe.first_moves(number)[1] for number in range(5, 25)]
     assert min(lengths) >= 1 and max(lengths) <= 36 and len(set(lengths)) > 5
-    assert all(map(np.array_equal, (game.moves for game in played), (game.moves for game in games(nets[other]))))
-    for game, another, u in zip(played, others, lengths, strict=True):
-        assert game.moves[: u + 1].tolist() == another.moves[: u + 1].tolist()
-    assert [game.moves.tolist() for game in played] != [game.moves.tolist() for game in others]
+    assert [moves[: u + 1] for moves, u in zip(own, lengths, strict=True)] == [
+        moves[: u + 1] for moves, u in zip(finished, lengths, strict=True)
+    ]
+    assert own == games(net) != finished == games(other)
 
 
 def test_the_position_after_the_random_move_is_learned_from_with_the_result(
@@ -114,7 +105,9 @@ def test_the_position_after_the_random_move_is_learned_from_with_the_result(
         value.read_positions(late, played, 60, rules)
 
 
-def test_training_lowers_the_error_and_leaves_a_net_that_plays(tiny: Config, played: Replay, results: Path) -> None:
+def test_training_lowers_the_error_and_leaves_a_net_that_plays(
+    tiny: Config, played: Replay, results: Path, unexported: None
+) -> None:
     config = replace(tiny, name="learned", max_rows=60 * 16, ema_decay=0.9, learning_rate=0.02)
     seen: list[Progress] = []
     folder = value.train(config, results, seen.append)

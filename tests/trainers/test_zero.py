@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from bots.nets.int8 import PackedModel
 from bots.nets.network import Network, win_rates
 from trainers import live_inference, zero
 from trainers.cluster import Stage
-from trainers.export import array
+from trainers.export import array, write_models
 from trainers.live_inference import LiveEvaluator, evaluate_with
 from trainers.ratings import Rating, RatingMatch, SelfPlayProgress, read_ratings
 from trainers.replay import Replay
@@ -49,12 +49,12 @@ pytestmark = pytest.mark.xdist_group("selfplay")  # one worker compiles the kern
 
 def config_of(**changed: object) -> Config:
     usual = {"name": "z", "max_minutes": None, "max_games": 24, "parallel_games": 8, "num_workers": 1, "batch_size": 8}
-    usual |= {"visits": 8, "cheap_search_visits": 4, "eval_games": 2, "device": "cpu"}
+    usual |= {"visits": 8, "cheap_search_visits": 4, "eval_games": 2, "device": "cpu", "net": "arena-1x16"}
     return replace(PRESETS["zero"]["tiny"], **usual | changed)  # type: ignore[arg-type]
 
 
 def latest_of(config: Config, komi: float) -> zero.SelfPlayWeights:
-    network = named_network("arena-2x16", ENCODER.planes, SIZE).eval()
+    network = named_network("arena-1x16", ENCODER.planes, SIZE).eval()
     return zero.SelfPlayWeights(network, sample_planes(ENCODER, SIZE), config, komi)
 
 
@@ -117,7 +117,7 @@ def test_a_live_net_plays_with_the_weights_that_it_was_given_last(
     """In our own int8, in that of ONNX Runtime, and in fp32, where positions are too few to compare int8 by."""
     if not packs:
         monkeypatch.setattr(live_inference, "has_own_kernel", lambda: False)
-    network, live = seeded_net("arena-2x16", SIZE), LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
+    network, live = seeded_net("arena-1x16", SIZE), LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
     planes = np.concatenate([sample_planes(ENCODER, SIZE)] * 4)[:positions]
     for _ in range(2):
         with torch.no_grad():
@@ -133,7 +133,7 @@ def test_a_live_net_plays_with_the_weights_that_it_was_given_last(
 
 def test_a_live_net_whose_value_int8_gets_wrong_plays_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only its policy was compared."""
-    network, live = seeded_net("arena-2x16", SIZE), LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
+    network, live = seeded_net("arena-1x16", SIZE), LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
     planes = np.concatenate([sample_planes(ENCODER, SIZE)] * 4)
     live.take(network, planes)
     assert live.is_int8 or not has_fast_int8()
@@ -167,35 +167,27 @@ def test_a_packed_net_answers_as_torch_does_for_any_shape_and_size(net: str, siz
     assert evaluate_with(model, planes)[1] == pytest.approx(expected, abs=0.03)
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rounds of few games, and matches with few visits."""
-    monkeypatch.setattr(zero, "ROUND_BATCHES", 4)
-    monkeypatch.setattr(zero, "EVAL_VISITS", 4)
+@pytest.fixture(autouse=True, scope="module")
+def quick() -> Iterator[None]:
+    """Rounds of few games, matches with few visits, and checkpoints without ONNX."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(zero, "ROUND_BATCHES", 4)
+        patch.setattr(zero, "EVAL_VISITS", 4)
+        patch.setattr("trainers.export.write_models", lambda *_: {})
+        yield
 
 
-def test_a_run_ends_and_goes_on_and_its_net_plays(tmp_path: Path) -> None:
-    rounds: list[SelfPlayProgress] = []
-    registry = Registry(results=tmp_path)
-    manifest = Checkpoint.open(zero.train(config_of(), tmp_path, registry, rounds.append)).manifest
-    assert manifest.trainer == "zero" and manifest.metrics["games"] == 24 and manifest.rows > 0
-    assert "learns" in self_play_words(ROUND)(rounds[-1]) and "share_against_random" in manifest.metrics
-    steps, figures = rounds[-1].step, rounds[-1].figures
-    fills, rates = ([each.figures[name] for each in rounds] for name in ("batch_fill", "evaluations_per_second"))
-    assert 0 < max(fills) <= 1 and max(rates) > 0 < figures["weights_seconds"]  # the last round may only wait
-    assert 0 < figures["validation_policy_floor"] < figures["validation_policy_loss"]  # on games not learned from yet
-    rounds.clear()
-    zero.train(config_of(max_games=34, eval_opponents=(), learning_rate=0.001), tmp_path, registry, rounds.append)
-    assert rounds[-1].figures["loss"] > 0  # a run may go on at another learning rate
-    assert rounds[0].figures["games"] > 24 and rounds[0].step >= steps
-    bot = registry.resolve("alphago:checkpoint=z,search=gumbel,visits=4").build()
-    assert bot.choose(Game(Rules.preset("cgos", SIZE), seed=1), Limits()).visits
+@pytest.fixture(scope="module")
+def rounds(results: Path) -> list[SelfPlayProgress]:
+    """The rounds of a run in ``results``, with a snapshot after each."""
+    seen: list[SelfPlayProgress] = []
+    zero.train(config_of(max_games=60, snapshot_minutes=1e-9), results, Registry(), seen.append)
+    return seen
 
 
-def test_games_of_a_run_are_written_as_sgf_files(tmp_path: Path) -> None:
-    zero.train(config_of(eval_opponents=()), tmp_path / "results", Registry())
-    replay = Replay(tmp_path / "results" / "training" / "z" / "games", SIZE)
-    done = arena("games", "--training", "z", "--sgf", "written", folder=tmp_path)
+def test_games_of_a_run_are_written_as_sgf_files(results: Path, rounds: list[SelfPlayProgress], tmp_path: Path) -> None:
+    replay = Replay(results / "training" / "z" / "games", SIZE)
+    done = arena("games", "--training", "z", "--sgf", "written", "--results", str(results), folder=tmp_path)
     assert f"{len(replay.numbers)} games written to written." in done.stdout, done.stderr
     read = [read_sgf(path.read_bytes()) for path in sorted(tmp_path.rglob("*.sgf"))]
     margins = {}
@@ -206,17 +198,35 @@ def test_games_of_a_run_are_written_as_sgf_files(tmp_path: Path) -> None:
     refused(arena("games", "--training", "none", "--sgf", "written", folder=tmp_path), "none has no games")
 
 
+def test_a_run_ends_and_goes_on_and_its_net_plays(
+    results: Path, rounds: list[SelfPlayProgress], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = Registry(results=results)
+    manifest = Checkpoint.open(results / "checkpoints" / "z").manifest
+    assert manifest.trainer == "zero" and manifest.metrics["games"] == 60 and manifest.rows > 0
+    assert "learns" in self_play_words(ROUND)(rounds[-1]) and "share_against_random" in manifest.metrics
+    fills, rates = ([each.figures[name] for each in rounds] for name in ("batch_fill", "evaluations_per_second"))
+    figures = rounds[-1].figures
+    assert 0 < max(fills) <= 1 and max(rates) > 0 < figures["weights_seconds"]  # the last round may only wait
+    assert 0 < figures["validation_policy_floor"] < figures["validation_policy_loss"]  # on games not learned from yet
+    further: list[SelfPlayProgress] = []
+    monkeypatch.setattr("trainers.export.write_models", write_models)
+    zero.train(config_of(max_games=70, eval_opponents=(), learning_rate=0.001), results, registry, further.append)
+    assert further[-1].figures["loss"] > 0  # a run may go on at another learning rate
+    assert further[0].figures["games"] > 60 and further[0].step >= rounds[-1].step
+    bot = registry.resolve("alphago:checkpoint=z,search=gumbel,visits=4").build()
+    assert bot.choose(Game(Rules.preset("cgos", SIZE), seed=1), Limits()).visits
+
+
 def test_a_run_that_learned_nothing_fails_and_keeps_its_games(tmp_path: Path) -> None:
     """It said "trained". Its minutes began with the first step, so that a run without one never ended."""
-    config, began = config_of(max_games=None, max_minutes=0.05, batch_size=100_000, eval_opponents=()), time.monotonic()
+    config, began = config_of(max_games=None, max_minutes=0.02, batch_size=100_000, eval_opponents=()), time.monotonic()
     with pytest.raises(ConfigError, match=r"nothing was learned, as .* rows for batches of 100000; resume it"):
         zero.train(config, tmp_path, Registry())
-    assert Replay(tmp_path / "training" / "z" / "games", SIZE).games and time.monotonic() - began > 3
+    assert Replay(tmp_path / "training" / "z" / "games", SIZE).games and time.monotonic() - began > 1.2
 
 
-def test_kernels_are_compiled_before_the_minutes_begin(
-    tmp_path: Path, unexported: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernels_are_compiled_before_the_minutes_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They took all of the minute of ``--preset tiny`` on a new machine."""
     order, compile_kernels, count = list[str](), zero.compile_kernels, Run.count_minutes
 
@@ -230,11 +240,9 @@ def test_kernels_are_compiled_before_the_minutes_begin(
     assert order[:2] == ["compiled", "counted"] and order.count("compiled") == 1
 
 
-def test_a_net_plays_the_one_before_it_as_bots_are_soon_outgrown(tmp_path: Path, unexported: None) -> None:
+def test_a_net_plays_the_one_before_it_as_bots_are_soon_outgrown(results: Path, rounds: list[SelfPlayProgress]) -> None:
     """And the curve goes on where a bot loses every game."""
-    config = config_of(snapshot_minutes=1e-9, max_games=60)
-    zero.train(config, tmp_path, Registry())
-    ratings = read_ratings(tmp_path / "training" / "z", 10**6)
+    ratings = read_ratings(results / "training" / "z", 10**6)
     own = [rating for rating in ratings if rating.step is not None]
     assert own and all(rating.against == f"step {rating.step}" and rating.step < rating.iteration for rating in own)
     assert len({rating.iteration for rating in ratings}) > 1
@@ -245,9 +253,7 @@ def test_a_net_plays_the_one_before_it_as_bots_are_soon_outgrown(tmp_path: Path,
     assert [line.plain for line in draw_ratings(lost, 80)][-1].startswith("step 20: 80.0% against step 10")
 
 
-def test_the_net_goes_on_learning_while_matches_are_played(
-    tmp_path: Path, unexported: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_net_goes_on_learning_while_matches_are_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, went_on, steps = threading.Event(), threading.Event(), list[int]()
 
     def play(match: RatingMatch, *_: object) -> np.ndarray:

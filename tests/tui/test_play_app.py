@@ -218,17 +218,8 @@ def test_it_fits_every_terminal_and_a_second_click_on_a_point_plays_there(sit: S
 # --- In a terminal ---
 
 
-def test_lines_that_are_typed_faster_than_the_screen_reads_are_commands(tmp_path: Path) -> None:
-    """Enter was read after the keys that came behind it."""
-    with Terminal("play", "human:name=bob", "--size", "5", cwd=tmp_path) as terminal:
-        terminal.until("No move yet.")
-        terminal.press("c3\rd3\rresign\ry\r")
-        terminal.until("White won by resignation")
-        terminal.press("q")
-        assert terminal.until_it_ends() == 0
-
-
-def test_a_person_plays_with_keys_and_words_and_a_closed_terminal_loses_nothing(tmp_path: Path) -> None:
+def test_a_person_plays_with_keys_and_fast_words_and_a_closed_terminal_loses_nothing(tmp_path: Path) -> None:
+    """Where lines were typed faster than the screen reads, Enter was read after the keys that came behind it."""
     with Terminal("play", "random", "--size", "5", cwd=tmp_path) as terminal:
         terminal.press("c3\n")  # before the screen opens
         terminal.until("move 2")
@@ -242,3 +233,9 @@ def test_a_person_plays_with_keys_and_words_and_a_closed_terminal_loses_nothing(
     with SavedGameFile.open(tmp_path / "results", "play/00001") as file:
         saved = file.read()
     assert saved.record.moves[:1] == points("C3") and len(saved.record.moves) == 2
+    with Terminal("play", "--resume", cwd=tmp_path) as terminal:
+        terminal.until("move 2")
+        terminal.press("board\rresign\ry\r")
+        terminal.until("White won by resignation")
+        terminal.press("q")
+        assert terminal.until_it_ends() == 0
