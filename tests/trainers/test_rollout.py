@@ -309,15 +309,16 @@ def test_training_beats_all_moves_as_likely_on_games_kept_aside_and_the_same_see
 
 def test_the_loss_is_that_of_the_probabilities(trained: RolloutPolicy, config: rollout.Config, tmp_path: Path) -> None:
     games = data.load_games([Path(config.data[0])], SIZE, tmp_path).select(np.arange(3))
+    once, twice = (rollouts.expand_weights(trained.learned, SIZE, sharpness) for sharpness in (1.0, 2.0))
     losses = []
     for begin, end in itertools.pairwise(games.starts):
         game = Game(Rules.preset("cgos", SIZE))
         for move in games.moves[begin:end].tolist():
-            chance = probabilities(game, trained.weights(SIZE))[move]
+            chance = probabilities(game, once)[move]
             losses += [-np.log(chance)] if chance > 0 else []  # nakade can't be seen here, and hasn't been learned
             game.play(move)
     assert rollout.measure(trained.learned, games)["loss"] == pytest.approx(np.mean(losses), abs=1e-3)
-    plain, sharp = (probabilities(game_of(24), trained.weights(SIZE, sharpness)) for sharpness in (1.0, 2.0))
+    plain, sharp = (probabilities(game_of(24), weights) for weights in (once, twice))
     assert sharp == pytest.approx(plain**2 / (plain**2).sum(), abs=1e-5)
 
 
@@ -326,7 +327,7 @@ def test_the_policy_that_ships_is_read_and_a_damaged_or_another_checkpoint_refus
 ) -> None:
     shipped = RolloutPolicy.open(SHIPPED_NETS / "rollout-9x9")
     assert shipped.checkpoint.manifest.metrics["test_top1"] > 0.36
-    assert probabilities(Game(Rules.preset("cgos", 9)), shipped.weights(9)).argmax() == 40
+    assert probabilities(Game(Rules.preset("cgos", 9)), rollouts.expand_weights(shipped.learned, 9)).argmax() == 40
     with pytest.raises(CheckpointError, match="not a rollout policy"):
         RolloutPolicy.open(SHIPPED_NETS / "sl-9x9")
     folder = shutil.copytree(trained.checkpoint.folder, tmp_path / "mine")
