@@ -10,8 +10,21 @@ import numpy as np
 from arena.go import kernels
 from arena.go.alive import SAFE, mark_alive
 from arena.go.jit import inlined, kernel
-from arena.go.katago_planes import mark_superko, play_earlier
-from arena.go.kernels import BOARD, CELLS, WIDTH, U, area_score, below, is_eye, is_legal, move_of, next_random, point_of
+from arena.go.katago_planes import mark_superko
+from arena.go.kernels import (
+    BOARD,
+    CELLS,
+    WIDTH,
+    U,
+    area_score,
+    below,
+    is_eye,
+    is_legal,
+    move_of,
+    next_random,
+    play,
+    point_of,
+)
 from arena.go.planes import HISTORY, Positions
 from bots.search import tree
 from bots.search.gumbel import choose_inside, choose_root
@@ -173,14 +186,19 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params,
 @inlined
 def _write_past(boards, root, hashes, nodes, slot, path, depth, positions, leaf):
     """Write the fields ``earlier`` and ``banned`` of ``positions`` for a leaf."""
-    earlier, board = positions.earlier[leaf], boards[slot]
-    earlier[0] = board if depth > 1 else root.earlier[0]
+    earlier = positions.earlier[leaf]
+    earlier[0] = boards[slot] if depth > 1 else root.earlier[0]
     earlier[1] = root.earlier[0] if depth > 1 else root.earlier[1]
-    moves = np.empty(depth - 1, np.int64)
-    for step in range(1, depth):
+    colour = np.int64(root.colour)
+    for step in range(1, depth - 1):
+        if step == depth - 2:
+            earlier[1] = earlier[0]
         p = np.int64(nodes.point[slot, path[step]])
-        moves[step - 1] = move_of(board, p) if p else board.side * board.side
-    play_earlier(earlier, moves, np.int64(root.colour), np.empty(0, np.uint64))
+        if p:
+            play(earlier[0], p, colour)
+        else:
+            earlier[0].ko = 0
+        colour = 3 - colour
     mark_superko(positions, leaf, hashes[slot], np.int64(root.positions) + depth - 1)
 
 
