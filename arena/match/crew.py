@@ -215,21 +215,22 @@ class Crew:
 
     def _receive(self, worker: WorkerProcess) -> list[BoardSnapshot]:
         """Read a worker's messages; returns the snapshots. Raises its UserError where it can't build its bots."""
-        snapshots = []
+        messages, snapshots = list[Any](), []
         with suppress(EOFError, OSError):
             while worker.connection.poll():
-                message: Any = worker.connection.recv()
-                if isinstance(message, UserError):
-                    raise message
-                if isinstance(message, BoardSnapshot):
-                    snapshots.append(message)
-                elif message == READY:
-                    worker.is_ready = self._has_started = True
-                    self._failed_starts = 0
-                else:
-                    self._journals.forget(worker.games.pop(message.id).pairing)
-                    self._finished.append(message)
-                    self._records += 1
+                messages.append(worker.connection.recv())
+        for message in messages:
+            if isinstance(message, UserError):
+                raise message
+            if isinstance(message, BoardSnapshot):
+                snapshots.append(message)
+            elif message == READY:
+                worker.is_ready = self._has_started = True
+                self._failed_starts = 0
+            else:
+                self._journals.forget(worker.games.pop(message.id).pairing)
+                self._finished.append(message)
+                self._records += 1
         return snapshots
 
     def _start_workers(self) -> None:

@@ -94,7 +94,7 @@ def test_a_lead_is_marked_as_shown_only_with_the_number_of_pairs_in_mind(store: 
 
 
 def fill(store: Store, first: str, second: str, games: int, upsets: int) -> Match:
-    """A match that is stored; ``second`` wins one of so many games, with 1 none."""
+    """Store a match in which ``second`` wins every game whose place divides by ``upsets``, or none if that is 1."""
     match = match_of(first, second, games)
     store_event(store, match, games_of(match, earlier_wins(match, upsets)))
     return match
