@@ -13,6 +13,7 @@ from time import process_time
 from typing import Any
 
 import numpy as np
+from safetensors.numpy import load_file
 
 from arena.contract.bot import Limits
 from arena.go.board import Board
@@ -20,8 +21,10 @@ from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
 from benchmarks import __main__ as commands
 from bots import uct
-from bots.nets.checkpoint import MODEL_INT8, Checkpoint, find
+from bots.nets.checkpoint import MODEL_INT8, Checkpoint, Precision, find
 from bots.nets.inference import Evaluator, OnnxModel, sample_planes
+from bots.nets.int8 import PackedModel
+from bots.nets.lanes import has_tiles
 from bots.search.playouts import run_playouts
 
 PARTS = ("playouts", "uct", "nets")
@@ -82,8 +85,8 @@ def measure_uct(share: float) -> None:
 
 
 def measure_nets(share: float, names: Iterable[str]) -> None:
-    """Evaluations a second with planes ready, beside ONNX Runtime on the same batch and one thread: in int8 where the
-    checkpoint has such a model."""
+    """Evaluations a second with planes ready, beside ONNX Runtime on the same batch and one thread, in int8 where the
+    checkpoint has such a model; and with AMX beside without."""
     for checkpoint in (Checkpoint.open(find(name)) for name in names):
         evaluator, is_int8 = Evaluator(checkpoint), MODEL_INT8 in checkpoint.manifest.files
         model = OnnxModel(checkpoint.model(int8=is_int8), threads=1)
@@ -96,6 +99,16 @@ def measure_nets(share: float, names: Iterable[str]) -> None:
                 lambda _, planes=planes, net=evaluator, n=times: [net.evaluate(planes) for _ in range(n)],
                 lambda _, planes=planes, net=model, n=times: [net.run(("policy", "value"), planes) for _ in range(n)],
                 f"ONNX Runtime, {'int8' if is_int8 else 'fp32'}",
+            )
+        if evaluator.precision is Precision.INT8 and has_tiles():
+            planes, times = np.resize(sample, (8, *sample.shape[1:])), max(1, int(32 * share))
+            with_amx, without = (PackedModel(load_file(checkpoint.weights), 9, tiles=tiles) for tiles in (True, False))
+            print_rates(
+                f"evaluations, {checkpoint.manifest.name} with AMX, batches of 8",
+                8 * times,
+                lambda _, planes=planes, net=with_amx, n=times: [net.run(("policy",), planes) for _ in range(n)],
+                lambda _, planes=planes, net=without, n=times: [net.run(("policy",), planes) for _ in range(n)],
+                "without",
             )
 
 

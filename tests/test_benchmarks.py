@@ -18,6 +18,7 @@ from benchmarks.__main__ import main
 from benchmarks.tactics import PositionError, all_positions, choose_moves, find_playable, read_positions
 from bots.nets.checkpoint import WEIGHTS, Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
+from bots.nets.lanes import has_tiles
 
 POSITIONS = all_positions()
 
@@ -133,7 +134,7 @@ def test_what_cant_be_asked_is_refused_in_one_line(
 def test_each_measurement_of_speed_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--share", "0.01"]) == 0
     machine, _, *table = capsys.readouterr().out.splitlines()
-    assert "cores" in machine and len(table) == 2 + 3 + 2 + 4
+    assert "cores" in machine and len(table) == 2 + 3 + 2 + 4 + has_tiles()
     assert all(any(sign.isdigit() for sign in line.split("|")[2]) for line in table[2:])
 
 

@@ -31,7 +31,7 @@ def _sources_digest() -> str:
     """A digest of every source that has kernels, and of how they are compiled: Numba looks for changes in a kernel's
     own file only, and takes kernels that don't check their bounds for ones that do."""
     digest = hashlib.sha256(f"{numba.__version__} {config.BOUNDSCHECK}".encode())  # type: ignore[attr-defined]
-    for folder in ("arena/go", "bots/search"):
+    for folder in ("arena/go", "bots/nets", "bots/search"):
         for path in sorted((ROOT / folder).glob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

@@ -1,4 +1,5 @@
-"""Nets in small integers on processors with AVX-512 VNNI, faster and closer to float32 than int8 in ONNX Runtime.
+"""Nets in small integers on processors with AVX-512 VNNI, faster and closer to float32 than int8 in ONNX Runtime; and
+faster again, with the same sums, where there is AMX.
 
 Matrices and convolutions multiply integers and add them up in 32 bits: 8-bit integers in 3x3 convolutions of blocks and
 in the last matrix of feed-forward blocks, 16-bit integers elsewhere. Inputs are rounded by the range of each point, or
@@ -20,7 +21,7 @@ from arena.go.jit import inlined, kernel
 from bots.nets import lanes, packing
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.lanes import LANES, larger, load, products, smaller, spread, store
-from bots.nets.packing import INPUT, MAX_INT16_LEVEL, ROWS, SLACK, Unfit, pack
+from bots.nets.packing import INPUT, LINE, MAX_INT16_LEVEL, ROWS, SLACK, TILED_ROWS, Unfit, pack
 
 if TYPE_CHECKING:
     from bots.nets.inference import Model, OnnxModel
@@ -33,10 +34,11 @@ class PackedModel:
     """Computes policy and value, or all heads of KataGo's nets; ``rest`` computes other heads. The outputs for a
     position don't depend on the rest of the batch."""
 
-    def __init__(self, state: Mapping[str, np.ndarray], size: int, rest: Model | None = None):
-        """Pack the net for boards of ``size``; ``state`` is that of ``pack``. Raises as ``pack``."""
-        self._state, self._rest = state, rest
-        self._nets = {size: pack(state, size)}
+    def __init__(self, state: Mapping[str, np.ndarray], size: int, rest: Model | None = None, tiles: bool = True):
+        """Pack the net for boards of ``size``; ``state`` is that of ``pack``. ``tiles``, where the processor has them,
+        change no output. Raises as ``pack``."""
+        self._state, self._rest, self._tiles = state, rest, tiles and lanes.has_tiles()
+        self._nets = {size: pack(state, size, self._tiles)}
         tokens = packing.RMS, packing.QKV, packing.ATTEND
         self._has_tokens = bool(np.isin(self._nets[size].steps["code"], tokens).any())
         self._heads = HEADS if "tip.activation" in state else HEADS[:2]
@@ -64,14 +66,15 @@ class PackedModel:
         """The outputs of the kernel's heads."""
         count, depth, size, _ = planes.shape
         if size not in self._nets:
-            self._nets[size] = pack(self._state, size)
+            self._nets[size] = pack(self._state, size, self._tiles)
         points = size * size
         if depth != self._nets[size].planes:
             raise CheckpointError(f"{depth} planes don't fit a net of {self._nets[size].planes}")
         starts = (0, points + 1, points + 4, points + 5, 2 * points + 5)
         found = np.empty((count, starts[len(self._heads)]), np.float32)
         tokens = self._nets[size] if self._has_tokens else None
-        _forward(self._nets[size], np.ascontiguousarray(planes.reshape(count, depth, points)), found, tokens)
+        config = np.zeros(64, np.uint8) if self._tiles else None
+        _forward(self._nets[size], np.ascontiguousarray(planes.reshape(count, depth, points)), found, tokens, config)
         parts = {head: found[:, starts[at] : starts[at + 1]] for at, head in enumerate(self._heads)}
         return {head: np.ascontiguousarray(part[:, 0] if head == "score" else part) for head, part in parts.items()}
 
@@ -81,6 +84,8 @@ class PackedModel:
 _bytes_1, _bytes_2, _bytes_3 = products("uint8", 1, ROWS), products("uint8", 2, ROWS), products("uint8", 3, ROWS)
 _shorts_1, _shorts_2, _shorts_3 = products("int16", 1, ROWS), products("int16", 2, ROWS), products("int16", 3, ROWS)
 _floats_2 = products("float32", 2, ROWS)
+_tiled_bytes_1, _tiled_bytes_2 = lanes.tile_products(lanes.BYTES, 1), lanes.tile_products(lanes.BYTES, 2)
+_tiled_split_1, _tiled_split_2 = lanes.tile_products(lanes.SPLIT, 1), lanes.tile_products(lanes.SPLIT, 2)
 
 SIZE = 4  # bytes of a number
 
@@ -181,13 +186,15 @@ def _steps(low, high, bits):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _round(row, channels, bits, size, zero, out):  # type: ignore[no-untyped-def]
-    """Write a row, rounded, in units of steps."""
+def _round(row, channels, bits, split, size, zero, out):  # type: ignore[no-untyped-def]
+    """Write a row, rounded, in units of steps; if ``split``, the low bytes first."""
     inverse, middle = spread(np.float32(1) / size), spread(zero)
     for o in range(0, channels, LANES):
         value = load(row + SIZE * o) * inverse + middle
         if bits == 8:
             lanes.store_byte(out + o, value)
+        elif split:
+            lanes.store_split(out + o, out + channels + o, value)
         else:
             lanes.store_short(out + 2 * o, value)
 
@@ -223,7 +230,7 @@ def _multiply(net, step, memory):  # type: ignore[no-untyped-def]
     """The sums for panels of two registers, the last of up to three, while the next panel's weights are prefetched."""
     table, weights = _address(net.tables) + 8 * step.table, _address(net.weights) + step.weights
     acts, count, apart, bits, left = memory.acts, step.count, step.apart, step.bits, step.outputs // LANES
-    stride, out = SIZE * step.outputs, memory.sums
+    stride, out, all_places = SIZE * step.outputs, memory.sums, memory.places if step.whole else _address(net.rows)
     while left:
         vectors = left if left <= 3 else 2
         ahead = weights + 64 * vectors * count
@@ -232,7 +239,7 @@ def _multiply(net, step, memory):  # type: ignore[no-untyped-def]
             for line in range(ahead, ahead + share, 64):
                 lanes.prefetch(line)
             ahead += share
-            places, to = memory.places + 8 * p, out + p * stride
+            places, to = all_places + 8 * p, out + p * stride
             if bits == 8:
                 if vectors == 2:
                     _bytes_2(acts, places, apart, table, count, weights, to, stride)
@@ -247,6 +254,42 @@ def _multiply(net, step, memory):  # type: ignore[no-untyped-def]
             else:
                 _shorts_1(acts, places, apart, table, count, weights, to, stride)
         weights, out, left = weights + 64 * vectors * count, out + 64 * vectors, left - vectors
+
+
+@inlined
+def _multiply_tiles(net, step, memory, config):  # type: ignore[no-untyped-def]
+    """As ``_multiply``, by tiles. ``config`` (64,) uint8 is scratch."""
+    split, apart, parts = step.bits == 16, step.apart, step.parts
+    depth = apart // (2 if split else 1) // parts
+    config[:], config[0] = 0, 1  # palette 1: eight tiles
+    for tile in range(8):  # the bytes of a row, and the rows
+        config[16 + 2 * tile] = depth if tile in lanes.POINTS else 64
+        config[48 + tile] = depth // 4 if tile in lanes.WEIGHTS else LANES
+    lanes.set_tiles(_address(config))
+    table, weights = _address(net.tables) + 8 * step.table, _address(net.weights) + step.weights
+    begin = memory.acts + (apart * net.places[0] if step.whole else 0)
+    of_rows = net.points_of[1] if step.whole else net.points_of[0]
+    taps, left, stride, out = step.count * 4 // apart, step.outputs // LANES, SIZE * step.outputs, memory.sums
+    while left:
+        vectors = left if left <= 3 else 2
+        line = 64 * vectors
+        ahead, share = weights + line * step.count, line * step.count * TILED_ROWS // of_rows.shape[0]
+        for vector in range(0, vectors, 2):
+            w, to, is_pair = weights + 64 * vector, out + 64 * vector, vectors > vector + 1
+            for row in range(0, of_rows.shape[0], TILED_ROWS):
+                for place in range(ahead, ahead + share, 64):
+                    lanes.prefetch(place)
+                ahead += share
+                acts, rows = begin + row * apart, _address(of_rows) + 8 * row
+                if split and is_pair:
+                    _tiled_split_2(acts, apart, rows, depth, parts, table, taps, w, line, to, stride)
+                elif split:
+                    _tiled_split_1(acts, apart, rows, depth, parts, table, taps, w, line, to, stride)
+                elif is_pair:
+                    _tiled_bytes_2(acts, apart, rows, depth, parts, table, taps, w, line, to, stride)
+                else:
+                    _tiled_bytes_1(acts, apart, rows, depth, parts, table, taps, w, line, to, stride)
+        weights, out, left = weights + line * step.count, out + line, left - vectors
 
 
 @inlined
@@ -266,7 +309,7 @@ def _round_rows(net, step, memory, scales, zeros):  # type: ignore[no-untyped-de
             low, high = smaller(low, value), larger(high, value)
             store(at + SIZE * o, value)
         scales[p], zeros[p] = _steps(low, high, bits)
-        _round(at, channels, bits, scales[p], zeros[p], memory.acts + net.places[p] * channels * bits // 8)
+        _round(at, channels, bits, step.parts, scales[p], zeros[p], memory.acts + p * channels * bits // 8)
 
 
 @inlined
@@ -286,9 +329,8 @@ def _round_board(net, step, memory, acts, scales, zeros):  # type: ignore[no-unt
     scales[:], zeros[:] = size, middle
     _clear_gaps(net, acts, channels, np.uint8(middle))
     for p in range(memory.points):
-        _round(
-            target + SIZE * p * channels, channels, np.int64(8), size, middle, memory.acts + net.places[p] * channels
-        )
+        row, out = target + SIZE * p * channels, memory.acts + net.places[p] * channels
+        _round(row, channels, np.int64(8), 0, size, middle, out)
 
 
 @inlined
@@ -438,11 +480,13 @@ def _score_points(step, memory, work, scales, zeros):  # type: ignore[no-untyped
 
 
 @kernel
-def _forward(net, planes, found, tokens=None):  # type: ignore[no-untyped-def]
+def _forward(net, planes, found, tokens=None, config=None):  # type: ignore[no-untyped-def]
     """Write the outputs for ``planes`` (B, P, n²) float32 to ``found`` (B, outputs) float32. ``tokens`` is ``net`` if
-    it has steps of a transformer, else None, and Numba leaves out the code for them."""
+    it has steps of a transformer, and ``config`` (64,) uint8 is for a processor that has tiles; else they are None, and
+    Numba leaves out the code for them."""
     points = net.size * net.size
-    acts, sums = np.empty(net.room * net.apart, np.uint8), np.empty((points + SLACK) * net.outputs, np.int32)
+    room, sums = np.empty(net.room * net.apart + LINE, np.uint8), np.empty(net.room * net.outputs, np.int32)
+    acts = room[-_address(room) % LINE :][: net.room * net.apart]
     work, scales, zeros = np.empty(net.work, np.float32), np.empty(points, np.float32), np.empty(points, np.float32)
     memory = Memory(points, _address(work), _address(sums), _address(net.numbers), _address(acts), _address(net.places))
     for i in range(planes.shape[0]):
@@ -450,7 +494,11 @@ def _forward(net, planes, found, tokens=None):  # type: ignore[no-untyped-def]
             step = net.steps[at]
             code = step.code
             if code == packing.MULTIPLY:
-                _multiply(net, step, memory)
+                if config is not None:
+                    if step.parts:
+                        _multiply_tiles(net, step, memory, config)
+                if not step.parts:
+                    _multiply(net, step, memory)
             elif code == packing.NORM and step.whole:
                 _round_board(net, step, memory, acts, scales, zeros)
             elif code == packing.NORM:
@@ -475,4 +523,6 @@ def _forward(net, planes, found, tokens=None):  # type: ignore[no-untyped-def]
                     _attend(net, step, memory)
         for o in range(found.shape[1]):
             found[i, o] = work[net.answer + o]
+    if config is not None:
+        lanes.end_tiles()
     sums[0] = 0  # keeps Numba from freeing the array once its address is taken

@@ -1,12 +1,16 @@
-"""Sixteen float32 numbers as one value in kernels, and sums of products of small integers, by AVX-512 instructions."""
+"""Sixteen float32 numbers as one value in kernels, and sums of products of small integers, by instructions of AVX-512
+and AMX."""
 
 from __future__ import annotations
 
+import ctypes
 import operator
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
 from numba.core import cgutils, types
 from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
@@ -129,6 +133,19 @@ load_whole = _one(lambda builder, address: builder.sitofp(_load(builder, address
 store, store_byte, store_short = _two(_store, types.void), _rounding_store(8), _rounding_store(16)
 
 
+@intrinsic
+def store_split(typing_context, low, high, value):  # type: ignore[no-untyped-def]
+    """Write the low and the high bytes of rounded numbers to two addresses."""
+
+    def code(builder: Any, low: Any, high: Any, value: Any) -> None:
+        words = _call(builder, "x86.avx512.mask.cvtps2dq.512", WORDS, value, NONE, ALL, AS_SET)
+        eight, some = ir.Constant(WORDS, [8] * LANES), ir.VectorType(ir.IntType(8), LANES)
+        _store(builder, low, builder.trunc(words, some))
+        _store(builder, high, builder.trunc(builder.lshr(words, eight), some))
+
+    return types.void(low, high, value), _lowered(code, types.void)
+
+
 def _prefetch(builder: Any, address: Any) -> None:
     word, place = ir.IntType(32), builder.inttoptr(address, ir.IntType(8).as_pointer())
     _call(builder, "prefetch.p0", ir.VoidType(), place, word(0), word(2), word(1))
@@ -173,5 +190,102 @@ def products(kind: str, vectors: int, points: int) -> Any:
                     _store(builder, place, builder.load(sums[p][v]))
 
         return types.void(*[types.intp] * 8), _lowered(code, types.void)
+
+    return multiply
+
+
+# --- Tiles of AMX: eight registers of 16 rows of 64 bytes ---
+
+# The kinds of products: groups whose sums are each 256 times as much as those of the group before. A product is an
+# instruction, and whether it takes the high bytes of points and of weights; low bytes of 16-bit integers are unsigned.
+BYTES = ((("tdpbusd", 0, 0),),)
+SPLIT = ((("tdpbuud", 0, 0),), (("tdpbsud", 1, 0), ("tdpbusd", 0, 1)), (("tdpbssd", 1, 1),))
+POINTS, WEIGHTS = (4, 5), (6, 7)  # numbers of tiles; the first four are sums, enough to hide how long a product takes
+
+
+def has_tiles() -> bool:
+    """Whether the processor multiplies tiles of bytes, and Linux lets this process do so (Linux, "Using XSTATE features
+    in user space applications")."""
+    found = get_host_cpu_features()
+    arch_prctl, request, tile_data = 158, 0x1023, 18
+    return found.get("amx-int8", False) and ctypes.CDLL(None).syscall(arch_prctl, request, tile_data) == 0
+
+
+def _instruct(builder: Any, name: str, *operands: Any) -> None:
+    """An instruction on tiles, which are given by their numbers."""
+    byte = ir.IntType(8)
+    _call(builder, f"x86.{name}", ir.VoidType(), *(byte(each) if isinstance(each, int) else each for each in operands))
+
+
+def _pointer(builder: Any, *parts: Any) -> Any:
+    """The address that is the sum of these numbers."""
+    return builder.inttoptr(reduce(builder.add, parts), ir.IntType(8).as_pointer())
+
+
+set_tiles = _one(lambda builder, at: _instruct(builder, "ldtilecfg", _pointer(builder, at)), types.void)
+
+
+@intrinsic
+def end_tiles(typing_context):  # type: ignore[no-untyped-def]
+    """Have the processor forget its tiles, or each change of threads would store them."""
+    return types.void(), _lowered(lambda builder: _instruct(builder, "tilerelease"), types.void)
+
+
+def tile_products(kind: Any, vectors: int) -> Any:
+    """The kernel ``multiply(acts, apart, rows, depth, parts, table, taps, weights, line, out, stride)`` for 32 points,
+    in rows ``apart`` bytes apart, and 16 * ``vectors`` outputs. The bytes of a point at each of ``taps`` offsets are
+    multiplied in ``parts`` of ``depth`` bytes, by weights in lines ``line`` bytes apart. A point's sums are written to
+    the row of ``out`` that ``rows`` names. For ``SPLIT`` the low bytes of a point's integers come before the high ones;
+    so do those of the weights."""
+    tiles = 2 * vectors
+    eight = ir.Constant(WORDS, [8] * LANES)
+
+    @intrinsic
+    def multiply(typing_context, acts, apart, rows, depth, parts, table, taps, weights, line, out, stride):  # type: ignore[no-untyped-def]
+        def code(builder: Any, *values: Any) -> None:
+            acts, apart, rows, depth, parts, table, taps, weights, line, out, stride = values
+            number, add, times = acts.type, builder.add, builder.mul
+            memory = cgutils.alloca_once(builder, ir.ArrayType(WORDS, len(kind) * tiles * LANES))
+            sums = [add(builder.ptrtoint(memory, number), number(1024 * tile)) for tile in range(len(kind) * tiles)]
+            of_part = times(builder.sdiv(depth, number(4)), line)  # bytes of weights
+            high_acts, high_weights = times(depth, parts), times(times(taps, parts), of_part)
+
+            def add_products(name: str, acts: Any, weights: Any) -> None:
+                ahead = cgutils.alloca_once(builder, number)
+                builder.store(weights, ahead)
+                with cgutils.for_range(builder, taps) as tap:
+                    entry = times(tap.index, times(apart, number(2)))  # 8 bytes for every 4 of a point
+                    begin = add(acts, _load(builder, add(table, entry), number))
+                    with cgutils.for_range(builder, parts) as part:
+                        point, weight = add(begin, times(part.index, depth)), builder.load(ahead)
+                        for v in range(vectors):
+                            place = _pointer(builder, weight, number(64 * v))
+                            _instruct(builder, "tileloadd64", WEIGHTS[v], place, line)
+                        for p in range(2):
+                            place = _pointer(builder, point, times(apart, number(LANES * p)))
+                            _instruct(builder, "tileloadd64", POINTS[p], place, apart)
+                            for v in range(vectors):
+                                _instruct(builder, name, p * vectors + v, POINTS[p], WEIGHTS[v])
+                        builder.store(add(weight, of_part), ahead)
+
+            for group, products in enumerate(kind):
+                for tile in range(tiles):
+                    _instruct(builder, "tilezero", tile)
+                for name, high, high_weight in products:
+                    of_weights = add(weights, high_weights) if high_weight else weights
+                    add_products(name, add(acts, high_acts) if high else acts, of_weights)
+                for tile in range(tiles):
+                    place = _pointer(builder, sums[group * tiles + tile])
+                    _instruct(builder, "tilestored64", tile, place, number(64))
+            for tile in range(tiles):
+                with cgutils.for_range(builder, number(LANES)) as row:
+                    name_of_row = add(rows, times(number(8), add(row.index, number(tile // vectors * LANES))))
+                    shift, at = number(64 * (tile % vectors)), times(row.index, number(64))
+                    parts_of = [_load(builder, add(each, at), WORDS) for each in sums[tile::tiles]]
+                    total = reduce(lambda high, low: add(builder.shl(high, eight), low), reversed(parts_of))
+                    place = add(add(out, times(stride, _load(builder, name_of_row, number))), shift)
+                    _store(builder, place, total)
+
+        return types.void(*[types.intp] * 11), _lowered(code, types.void)
 
     return multiply

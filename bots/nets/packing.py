@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 LANES = 16  # numbers in a register
+LINE = 64  # bytes in a line of the cache
 PANEL = 2 * LANES  # outputs that a product computes at once
 INPUT = 64  # steps of 1 in a plane's value, as the first convolution gets it
 MAX_INT16_LEVEL = 2047  # the largest number of 16-bit rows
 ROWS = 9  # that a product computes at once: 81 are 9 times as many
 SLACK = ROWS  # rows behind the points that products may run over
+TILED_ROWS = 32  # rows that tiles multiply at once
 UNITS = 1 << 31  # a bound of sums of products
 
 PLANES, MULTIPLY, ADD, NORM, RMS, QKV, ATTEND, POOL, DENSE, POINTS = range(10)  # steps; see the kernel's functions
@@ -25,9 +27,19 @@ FIELDS = (
     *("channels", "outputs", "first", "stride"),
     *("scale", "fix", "shift", "vector", "turns"),  # indices in the net's numbers
     *("weights", "apart", "table", "count"),  # of a product: first byte, bytes of a point, first offset, offsets
+    *("parts",),  # of a point's bytes, each of which fits a tile; 0 if the product isn't for tiles
     *("heads", "groups", "depth", "values"),
 )
 STEP = np.dtype([(name, np.int64) for name in FIELDS])
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """A copy that begins with a line of the cache: a register of another place is loaded from two lines."""
+    room = np.empty(array.nbytes + LINE, np.uint8)
+    begin = -room.ctypes.data % LINE
+    copy = room[begin : begin + array.nbytes].view(array.dtype)
+    copy[:] = array
+    return copy
 
 
 class Unfit(ValueError):
@@ -45,8 +57,9 @@ class PackedNet(NamedTuple):
     tables: np.ndarray  # int64: for each kind of product, the offsets in bytes of its 4-byte parts from a point
     places: np.ndarray  # (n² + SLACK,) int64: the indices of the points on the board with a border
     rows: np.ndarray  # (n² + SLACK,) int64: 0, 1, 2, ...
+    points_of: tuple[np.ndarray, np.ndarray]  # int64: the point of each row and of each place from the first point on
     words: np.ndarray  # int64: 0, 4, 8, ...
-    room: int  # places of the board with a border
+    room: int  # places of the board with a border, or rows
     apart: int  # bytes of a point, at most
     outputs: int  # sums of a point, at most
     work: int  # float32 numbers of the kernel's work
@@ -85,13 +98,14 @@ AS_IT_IS = Norm()
 class Program:
     """Collects the steps of a net with their weights and numbers."""
 
-    def __init__(self, size: int, border: int):
-        self.size, self.points = size, size**2
+    def __init__(self, size: int, border: int, tiles: bool):
+        self.size, self.points, self._tiles = size, size**2, tiles
         self._border, self._wide = border, size + border
         self._steps, self._weights, self._numbers = list[dict[str, int]](), list[np.ndarray](), list[np.ndarray]()
         self._tables: dict[tuple[int, int], tuple[int, np.ndarray]] = {}
         self._bytes = self._count = self._most = self._apart = self._outputs = self._planes = 0
-        self._bits, self._has_zero = 16, False  # of the rows that were rounded last
+        self._bits, self._has_zero, self._whole = 16, False, True  # of the rows that were rounded last
+        self._split = False  # whether their low bytes and their high ones are apart
         self.taken = 0  # numbers of the kernel's work in use; set back to free them
 
     def step(self, code: int, **fields: int) -> None:
@@ -134,8 +148,10 @@ class Program:
         """Round rows for the next product: by the board's range to 8 bits if ``wide``, else by each row's own range."""
         self._bits = fields.pop("bits", 8 if wide else 16)
         self._has_zero = self._bits == 8 and norm.act != RELU
+        self._whole, self._split = wide, self._tiles and self._bits == 16
         target = self.room(self.points * source.channels if wide else source.channels)
         rows = {"bits": self._bits, "whole": int(wide), "target": target, "scaled": scaled or int(source.at < 0)}
+        rows["parts"] = int(self._split)
         self.read(NORM, source, norm, **(rows | fields))
 
     def multiply(self, weights: np.ndarray) -> Source:
@@ -153,8 +169,10 @@ class Program:
         steps = highest / most  # in 16 bits large enough for sums to stay within 32 bits
         levels = np.rint(rows / steps[:, None]).astype(f"int{self._bits}")
         ends = range(PANEL, outputs - LANES, PANEL)  # of panels; the last has up to three registers
-        panels = np.split(levels.reshape(outputs, -1, each), ends)
-        self._weights += [np.ascontiguousarray(panel.transpose(1, 0, 2)).view(np.int8).ravel() for panel in panels]
+        kinds = [levels.astype(np.uint8), (levels >> 8).astype(np.int8)] if self._split else [levels]
+        shaped = [np.split(kind.reshape(outputs, -1, 4 // kind.itemsize), ends) for kind in kinds]
+        for panels in zip(*shaped, strict=True):
+            self._weights += [np.ascontiguousarray(panel.transpose(1, 0, 2)).view(np.int8).ravel() for panel in panels]
         apart = (inputs + -inputs % each) * self._bits // 8
         if (apart, width) not in self._tables:
             reach = range(-(width // 2), width // 2 + 1)
@@ -163,7 +181,10 @@ class Program:
             self._tables[apart, width] = sum(len(table) for _, table in self._tables.values()), table
         begin, table = self._tables[apart, width]
         product = {"weights": self._bytes, "bits": self._bits, "outputs": outputs, "apart": apart}
-        self.step(MULTIPLY, **product, table=begin, count=len(table))
+        parts, part = 0, apart // 2 if self._split else apart
+        if self._tiles and (self._split or self._bits == 8):
+            parts = next(parts for parts in range(-(-part // 64), part) if part % (4 * parts) == 0)
+        self.step(MULTIPLY, **product, table=begin, count=len(table), parts=parts, whole=int(self._whole))
         self._bytes += levels.nbytes
         self._apart, self._outputs = max(self._apart, apart), max(self._outputs, outputs)
         return Source(-1, outputs, 0, outputs, steps, levels.sum(1) * steps if self._has_zero else None)
@@ -199,17 +220,23 @@ class Program:
         steps = np.array([tuple(fields.get(name, 0) for name in FIELDS) for fields in self._steps], STEP)
         row, column = np.divmod(np.arange(self.points), self.size)
         places = self._border + (row + self._border) * self._wide + column
+        points_of_rows, points_of_places = (
+            np.full(-(-span // TILED_ROWS) * TILED_ROWS, self.points)
+            for span in (self.points, places[-1] - places[0] + 1)
+        )
+        points_of_rows[: self.points] = points_of_places[places - places[0]] = np.arange(self.points)
         return PackedNet(
             size=self.size,
             planes=self._planes,
             steps=steps.view(np.recarray),
-            weights=np.concatenate(self._weights),
+            weights=aligned(np.concatenate(self._weights)),
             numbers=np.concatenate(self._numbers),
             tables=np.concatenate([table for _, table in self._tables.values()]),
             places=np.pad(places, (0, SLACK), mode="edge"),
             rows=np.arange(self.points + SLACK),
+            points_of=(points_of_rows, points_of_places),
             words=np.arange(0, 4 * max(self.points, 1024), 4),
-            room=(self.size + 2 * self._border) * self._wide + 2 * self._border,
+            room=2 * places[0] + len(points_of_places),
             apart=self._apart,
             outputs=self._outputs,
             work=self._most,
@@ -255,10 +282,13 @@ def fold_norms(state: Mapping[str, Any]) -> dict[str, Any]:
 State = Mapping[str, np.ndarray]
 
 
-def pack(state: State, size: int) -> PackedNet:
-    """The net with this state, by PyTorch's names, for boards of ``size``. Its outputs are the policy's (n² + 1), the
-    value's (3) and, of KataGo's, the score (1) and ownership (n²). Raises Unfit, and KeyError for another net."""
-    return pack_katago(state, size) if "tip.activation" in state else pack_residual(fold_norms(state), size)
+def pack(state: State, size: int, tiles: bool = False) -> PackedNet:
+    """The net with this state, by PyTorch's names, for boards of ``size``, and for a processor that has ``tiles`` or
+    not. Its outputs are the policy's (n² + 1), the value's (3) and, of KataGo's, the score (1) and ownership (n²).
+    Raises Unfit, and KeyError for another net."""
+    if "tip.activation" in state:
+        return pack_katago(state, size, tiles)
+    return pack_residual(fold_norms(state), size, tiles)
 
 
 def matrix(state: State, name: str) -> np.ndarray:
@@ -266,9 +296,9 @@ def matrix(state: State, name: str) -> np.ndarray:
     return state[f"{name}.weight"][:, :, 0, 0].T
 
 
-def pack_residual(state: State, size: int) -> PackedNet:
+def pack_residual(state: State, size: int, tiles: bool) -> PackedNet:
     """A net of ``bots.nets.network``, its norms folded."""
-    program = Program(size, border=1)
+    program = Program(size, 1, tiles)
 
     def weights(*names: str) -> list[np.ndarray]:
         return [state[f"{name}.weight"] for name in names]
@@ -307,12 +337,13 @@ def pack_residual(state: State, size: int) -> PackedNet:
 # --- KataGo's nets (bots.nets.katago) ---
 
 
-def pack_katago(state: State, size: int) -> PackedNet:
+def pack_katago(state: State, size: int, tiles: bool) -> PackedNet:
     """A net of ``bots.nets.katago``."""
     if "people.mul1.weight" in state:
         raise Unfit("a human-SL net")
     stem, off = state["stem.weight"], 0.1 * (size - 14)
-    program = Program(size, max(1, *(part.shape[-1] // 2 for part in state.values() if part.ndim == 4)))
+    border = max(1, *(part.shape[-1] // 2 for part in state.values() if part.ndim == 4))
+    program = Program(size, border, tiles)
     end = program.points + 5
     answer, x, numbers = program.room(end + program.points + LANES), program.rows(len(stem)), program.room(64)
     program.start(stem.shape[1], state["numbers.weight"].shape[1], numbers)

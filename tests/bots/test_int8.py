@@ -53,8 +53,10 @@ def check_beside_torch(
 ) -> None:
     with torch.no_grad():
         outputs = network(torch.from_numpy(planes))._asdict()
-    for head, part in zip(heads, PackedModel(state_of(network), 9).run(heads, planes), strict=True):
+    found = PackedModel(state_of(network), 9, tiles=False).run(heads, planes)
+    for head, part in zip(heads, found, strict=True):
         check(part, outputs[head].numpy(), noise)
+    assert all(map(np.array_equal, PackedModel(state_of(network), 9).run(heads, planes), found))  # with tiles, or again
 
 
 @pytest.mark.parametrize("activation", ["RELU", "MISH", "SILU"])
