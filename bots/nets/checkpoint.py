@@ -30,7 +30,8 @@ HEADS = {"": ("policy", "value"), "trencseni": ("policy",), "alphago": ("policy"
 
 SHIPPED_NETS = Path(__file__).parent.parent / "checkpoints"  # the nets that come with the package
 AUTO = "auto"  # stands for the net that ships for a size of board
-LARGE = 13  # the smallest board on which the net of 19x19 plays better than that of 9x9
+# The net of ``AUTO``, by the smallest board on which it plays better than the others.
+NETS_BY_SIZE = {16: "distilled-19x19", 13: "distilled-13x13", 0: "distilled-9x9"}
 
 SCORE_UNIT = 10.0  # points in a unit of a score head, whose outputs are then about as large as logits
 
@@ -180,7 +181,7 @@ def find(name: str | Path, results: str | Path = "results", size: int = 9) -> Pa
     """The folder of ``name``: ``results``/checkpoints/NAME, a net that ships, or a path, in this order. ``AUTO`` is the
     net that ships for boards of ``size``. Raises CheckpointError when there is none."""
     if name == AUTO:
-        return SHIPPED_NETS / ("distilled-9x9" if size < LARGE else "distilled-19x19")
+        return SHIPPED_NETS / next(net for smallest, net in NETS_BY_SIZE.items() if size >= smallest)
     text, own = str(name), Path(results) / "checkpoints"
     bare = Path(text).name == text and text not in ("", ".", "..")
     for place in (*([own / text, SHIPPED_NETS / text] if bare else []), Path(expanduser(text))):

@@ -209,8 +209,9 @@ def test_alphago_has_a_net_for_each_size_which_is_part_of_who_it_is(registry: Re
     entry, usual = registry.resolve("alphago"), Checkpoint.open(find("distilled-9x9"))
     assert entry.identity == entry.checked(12).identity == registry.resolve("alphago:checkpoint=distilled-9x9").identity
     large = entry.checked(13)
-    assert Path(large.settings["checkpoint"]).name == "distilled-19x19" and entry.net == usual.identity != large.net
-    assert large.identity == registry.resolve("alphago:checkpoint=distilled-19x19").identity
+    assert Path(large.settings["checkpoint"]).name == "distilled-13x13" and entry.net == usual.identity != large.net
+    for size, net in ((13, "distilled-13x13"), (15, "distilled-13x13"), (16, "distilled-19x19")):
+        assert entry.checked(size).identity == registry.resolve(f"alphago:checkpoint={net}").identity
     games = [Game(Rules.preset("cgos", size), seed=1) for size in (9, 13)]
     with closing(entry.build()) as asked, closing(large.build()) as pinned:  # as a GTP controller changes the size
         small, big = (asked.raw_nn([game])[0].policy for game in games)
