@@ -31,7 +31,7 @@ HEADS = {"": ("policy", "value"), "trencseni": ("policy",), "alphago": ("policy"
 SHIPPED_NETS = Path(__file__).parent.parent / "checkpoints"  # the nets that come with the package
 AUTO = "auto"  # stands for the net that ships for a size of board
 # The net of ``AUTO``, by the smallest board on which it plays better than the others.
-NETS_BY_SIZE = {16: "distilled-19x19", 13: "distilled-13x13", 0: "distilled-9x9"}
+NETS_BY_SIZE = {16: "distilled-19x19", 12: "distilled-13x13", 0: "distilled-9x9"}
 
 SCORE_UNIT = 10.0  # points in a unit of a score head, whose outputs are then about as large as logits
 

@@ -207,10 +207,10 @@ def test_a_checkpoint_plays_by_folder_and_by_name_and_its_weights_are_who_it_is(
 
 def test_alphago_has_a_net_for_each_size_which_is_part_of_who_it_is(registry: Registry) -> None:
     entry, usual = registry.resolve("alphago"), Checkpoint.open(find("distilled-9x9"))
-    assert entry.identity == entry.checked(12).identity == registry.resolve("alphago:checkpoint=distilled-9x9").identity
+    assert entry.identity == entry.checked(11).identity == registry.resolve("alphago:checkpoint=distilled-9x9").identity
     large = entry.checked(13)
     assert Path(large.settings["checkpoint"]).name == "distilled-13x13" and entry.net == usual.identity != large.net
-    for size, net in ((13, "distilled-13x13"), (15, "distilled-13x13"), (16, "distilled-19x19")):
+    for size, net in ((12, "distilled-13x13"), (15, "distilled-13x13"), (16, "distilled-19x19")):
         assert entry.checked(size).identity == registry.resolve(f"alphago:checkpoint={net}").identity
     games = [Game(Rules.preset("cgos", size), seed=1) for size in (9, 13)]
     with closing(entry.build()) as asked, closing(large.build()) as pinned:  # as a GTP controller changes the size
