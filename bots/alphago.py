@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arena import CheckpointError
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, RawNN, setting
 from arena.go.coords import symmetry_table
 from bots.nets.checkpoint import AUTO, Checkpoint, Precision, check_net, find
 
 if TYPE_CHECKING:
     from arena.go.game import Game
-    from arena.go.planes import Encoder
+    from bots.nets.inference import Evaluator
+    from bots.nets.int8 import Packed
     from bots.search.puct import PuctParams
     from bots.search.rollouts import Weights
 
@@ -29,6 +31,7 @@ UNLIMITED_VISITS = 1 << 40  # more visits than a tree can have
 MAX_INT32 = 2**31 - 1
 BATCH = 8  # leaves per batch under a time limit: 1.5 times as many visits as one by one (int8, AVX2)
 NODE_BYTES = 28
+TOGETHER = 16  # leaves that are searched without going back to Python, where there is no time limit
 FIRST_NODES = 2**15  # initial capacity of a tree: some 400 visits on 9x9
 
 
@@ -156,27 +159,41 @@ class AlphaGo(Bot):
         if len(self._leaves.slots) < batch or has_past > len(self._leaves.positions.earlier):
             self._leaves = self._puct.Leaves.empty(batch, has_past)
         planes = np.empty((batch, net.encoder.planes, size * size), np.float32)
-        tables = symmetry_table(size)
+        outputs, tables = np.empty((batch, size * size + 4), np.float32), symmetry_table(size)
         self._puct.prune_pass_alive(trees.boards, trees.roots, trees.nodes, slots)
         least = 1 if is_analysis else 2  # the first visit only expands the root
         most = max(least, limits.simulations or (config.visits if seconds is None else UNLIMITED_VISITS))
         params = self._params._replace(stop_early=config.stop_early and seconds is None and not config.gumbel)
         end = inf if seconds is None else perf_counter() + seconds * len(slots)
-        known = (trees.boards, trees.roots, trees.hashes)
-        options, rollouts = self._puct.select_options(params, self._leaves), self._rollouts(size)
+        leaves, rollouts = self._leaves, self._rollouts(size)
+        gumbel, past = self._puct.select_options(params, leaves)
+        packed = self._packed(net, size)
+        batches = max(1, TOGETHER // batch) if packed and seconds is None else 1
+
+        def visit(budget: int) -> int:
+            """Visit up to ``batches`` batches of leaves; returns 0 when every tree has ``budget`` visits."""
+            trees.make_room(slots, batches * per_game * (size * size + 1))
+            nodes, owners = trees.nodes, trees.owners
+            known = (trees.boards, trees.roots, trees.hashes, nodes)
+            if packed:
+                options = (slots, budget, per_game, batches, params, leaves, past, tables, packed, planes, outputs)
+                count = int(self._puct.search((*known, owners), *options))
+                if count < 0:
+                    raise CheckpointError(f"{net.checkpoint.manifest.name}: its outputs must be finite numbers")
+                return count
+            count = int(self._puct.select_leaves(*known, slots, budget, per_game, params, leaves, gumbel, past))
+            if count:
+                net.encoder.encode(leaves.positions, count, planes)
+                found = net.evaluate(planes[:count].reshape(count, -1, size, size))
+                self._puct.expand_leaves(trees.roots, nodes, owners, params, tables, leaves, count, *found, *rollouts)
+            return count
+
         while True:
             budget = most
             if seconds is not None:  # in steps: visits that all end the game never return to this loop
                 budget = min(most, int(trees.nodes.visits[slots, 0].max()) + STEP)
-            trees.make_room(slots, per_game * (size * size + 1))
-            nodes, leaves = trees.nodes, self._leaves
-            count = self._puct.select_leaves(*known, nodes, slots, budget, per_game, params, leaves, *options)
-            if count:
-                net.encoder.encode(leaves.positions, count, planes)
-                found = net.evaluate(planes[:count].reshape(count, -1, size, size))
-                where = (trees.roots, nodes, trees.owners, params, tables, leaves)
-                self._puct.expand_leaves(*where, count, *found, *rollouts)
-            is_late = perf_counter() >= end and nodes.visits[slots, 0].min() >= least
+            count = visit(budget)
+            is_late = perf_counter() >= end and trees.nodes.visits[slots, 0].min() >= least
             if is_late or (count == 0 and budget == most):
                 return slots.tolist()
 
@@ -188,22 +205,34 @@ class AlphaGo(Bot):
             return None, None
         return self._params, shipped_weights(size) if self._config.rollout_policy == "trained" else None
 
-    def _kernels(self, game: Game, encoder: Encoder) -> dict[str, Callable[[], object]]:
+    def _packed(self, net: Evaluator, size: int) -> Packed | None:
+        """The net for ``puct.search``, which is PUCT without rollouts."""
+        return None if self._config.gumbel or self._config.rollout_weight else net.packed(size)
+
+    def _kernels(self, game: Game, net: Evaluator) -> dict[str, Callable[[], object]]:
         """Calls that compile the kernels of a search and have no other effect."""
         from bots.search import tree
 
         puct, params, size = self._puct, self._params, game.rules.size
         trees = tree.TreePool(FIRST_NODES, lcb_stdevs=self._config.lcb_stdevs)
-        leaves, slots = puct.Leaves.empty(1, encoder.has_past), np.empty(0, np.int64)
-        found = np.empty((0, size * size + 1), np.float32), np.empty(0, np.float32)
-        expand = (params, symmetry_table(size), leaves, 0, *found, *self._rollouts(size))
-        select = (params, leaves, *puct.select_options(params, leaves))
-        boards, roots, nodes = trees.boards, trees.roots, trees.nodes
-        return {
-            "select": partial(puct.select_leaves, boards, roots, trees.hashes, nodes, slots, 0, 0, *select),
-            "expand": partial(puct.expand_leaves, roots, nodes, trees.owners, *expand),
-            "prune": partial(puct.prune_pass_alive, boards, roots, nodes, slots),
+        leaves, slots = puct.Leaves.empty(1, net.encoder.has_past), np.empty(0, np.int64)
+        planes, outputs = np.empty((0, net.encoder.planes, size**2), np.float32), np.empty((0, size**2 + 4), np.float32)
+        known, (gumbel, past) = (
+            (trees.boards, trees.roots, trees.hashes, trees.nodes),
+            puct.select_options(params, leaves),
+        )
+        calls: dict[str, Callable[[], object]] = {
+            "prune": partial(puct.prune_pass_alive, trees.boards, trees.roots, trees.nodes, slots),
             "tree": lambda: (trees.slots_of([game]), trees.best(0, size)),
+        }
+        if packed := self._packed(net, size):
+            options = (slots, 0, 1, 0, params, leaves, past, symmetry_table(size), packed, planes, outputs)
+            return calls | {"search": partial(puct.search, (*known, trees.owners), *options)}
+        found = outputs, np.empty(0, np.float32), *self._rollouts(size)
+        expand = (trees.roots, trees.nodes, trees.owners, params, symmetry_table(size), leaves, 0, *found)
+        return calls | {
+            "select": partial(puct.select_leaves, *known, slots, 0, 0, params, leaves, gumbel, past),
+            "expand": partial(puct.expand_leaves, *expand),
         }
 
     def _decide(self, slot: int, size: int) -> Decision:

@@ -121,6 +121,17 @@ def arena_31(positions, count, tables, planes):
                     mark_group(board, p, table, out[19 + 2 * open_points + turn])
 
 
+@inlined
+def encode_in_search(positions, count, tables, planes, past):
+    """Write the planes of katago-22, or if ``past`` is None of arena-17 or arena-31."""
+    if past is not None:
+        katago_22(positions, count, tables, planes)
+    elif planes.shape[1] == 17:
+        arena_17(positions, count, tables, planes)
+    else:
+        arena_31(positions, count, tables, planes)
+
+
 @dataclass(frozen=True, slots=True)
 class Encoder:
     """A frozen way to write a position as ``planes`` planes of n x n float32, as seen by the side to move."""
@@ -136,6 +147,11 @@ class Encoder:
     @property
     def has_players(self) -> bool:
         return self.about_players is not None
+
+    @property
+    def in_search(self) -> bool:
+        """Whether ``encode_in_search`` writes its planes."""
+        return self.name in ("arena-17", "arena-31", "katago-22")
 
     def write_players(self, planes: np.ndarray, own: np.ndarray, opponent: np.ndarray, territory: np.ndarray) -> None:
         """Write the planes about players of an encoder that ``has_players`` into ``planes`` (B, planes, n²)."""

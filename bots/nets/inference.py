@@ -105,7 +105,7 @@ class Evaluator:
         precision: str = Precision.AUTO,
         threads: int = 1,
         ranks: tuple[int, int] = (UNRANKED, UNRANKED),
-        kernels: Callable[[Game, Encoder], Mapping[str, Callable[[], object]]] | None = None,
+        kernels: Callable[[Game, Evaluator], Mapping[str, Callable[[], object]]] | None = None,
     ):
         """Load the net. ``auto`` is int8 if it is faster by the processor's flags (not by timing, so that a machine
         always plays the same game) and agrees with fp32; else fp32. ``ranks``, of the side to move and its opponent,
@@ -129,7 +129,7 @@ class Evaluator:
         game, blank = Game(Rules.preset("cgos", size)), np.zeros((1, self.encoder.planes, size, size), np.float32)
         net = {self.encoder.name: lambda: self.encode([game]), "net": lambda: self.evaluate(blank)}
         rules = {"random": game.random_move, "sensible": game.sensible_moves, "play": lambda: game.play(size**2)}
-        compile_together({**net, **(kernels(game, self.encoder) if kernels else {}), **rules})
+        compile_together({**net, **(kernels(game, self) if kernels else {}), **rules})
         samples = sample_planes(self.encoder, size)
         found = self.evaluate(samples)
         if self.precision is Precision.INT8:
@@ -138,13 +138,12 @@ class Evaluator:
     def _load(self, precision: Precision) -> Model:
         if precision is Precision.INT8 and self.checkpoint.packs:
             return int8.PackedModel.of(self.checkpoint)
+        own = self.checkpoint.manifest.family == "" and has_own_kernel() and self._threads == 1
+        if precision is Precision.INT8 and own:
+            with suppress(int8.Unfit):
+                return int8.PackedModel.of(self.checkpoint)
         if precision is Precision.INT8 or (precision is Precision.FP32 and self.checkpoint.has_model):
-            model = OnnxModel(self.checkpoint.model(int8=precision is Precision.INT8), self._threads)
-            own = self.checkpoint.manifest.family == "" and has_own_kernel() and self._threads == 1
-            if precision is Precision.INT8 and own:
-                with suppress(int8.Unfit):
-                    return int8.PackedModel.of(self.checkpoint, model)
-            return model
+            return OnnxModel(self.checkpoint.model(int8=precision is Precision.INT8), self._threads)
         self.checkpoint.require_precision(precision)
         from bots.nets.gpu import TorchModel  # torch is heavy, and may not be there
 
@@ -189,6 +188,13 @@ class Evaluator:
             np.tanh(found[OWNERSHIP] / 2) if OWNERSHIP in found else None,
             SCORE_UNIT * found[SCORE].astype(np.float64) if SCORE in found else None,
         )
+
+    def packed(self, size: int) -> int8.Packed | None:
+        """The net as ``puct.search`` takes it; None where it doesn't run in that kernel. Raises CheckpointError for a
+        size that the net can't play."""
+        self.checkpoint.require_size(size)
+        fits = self.has_value and self.encoder.in_search and isinstance(self._model, int8.PackedModel)
+        return cast(int8.PackedModel, self._model).packed(size) if fits else None
 
     def ownership(self, planes: np.ndarray) -> np.ndarray:
         """(B, n²) float32 in [-1, 1]: the predicted owner of each point, positive for the side to move. Only for a net

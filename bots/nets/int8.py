@@ -10,7 +10,7 @@ of the board before a 3x3 convolution. All other numbers are float32.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from safetensors.numpy import load_file
@@ -21,62 +21,64 @@ from arena.go.jit import inlined, kernel
 from bots.nets import lanes, packing
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.lanes import LANES, larger, load, products, smaller, spread, store
-from bots.nets.packing import INPUT, LINE, MAX_INT16_LEVEL, ROWS, SLACK, TILED_ROWS, Unfit, pack
+from bots.nets.packing import INPUT, LINE, MAX_INT16_LEVEL, ROWS, SLACK, TILED_ROWS, PackedNet, Unfit, pack
 
-if TYPE_CHECKING:
-    from bots.nets.inference import Model, OnnxModel
+HEADS = ("policy", "value", "score", "ownership")  # in the order of the kernel's outputs
+SEARCHED = 2  # how many of them a search needs
 
 
-HEADS = ("policy", "value", "score", "ownership")
+class Packed(NamedTuple):
+    """What ``forward`` needs to compute a net's outputs."""
+
+    net: PackedNet
+    tokens: PackedNet | None  # the net again if it has steps of a transformer; for None, Numba leaves out their code
+    config: np.ndarray | None  # (64,) uint8, scratch, for a processor that has tiles
 
 
 class PackedModel:
-    """Computes policy and value, or all heads of KataGo's nets; ``rest`` computes other heads. The outputs for a
-    position don't depend on the rest of the batch."""
+    """The outputs for a position don't depend on the rest of the batch."""
 
-    def __init__(self, state: Mapping[str, np.ndarray], size: int, rest: Model | None = None, tiles: bool = True):
+    def __init__(self, state: Mapping[str, np.ndarray], size: int, tiles: bool = True):
         """Pack the net for boards of ``size``; ``state`` is that of ``pack``. ``tiles``, where the processor has them,
         change no output. Raises as ``pack``."""
-        self._state, self._rest, self._tiles = state, rest, tiles and lanes.has_tiles()
-        self._nets = {size: pack(state, size, self._tiles)}
-        tokens = packing.RMS, packing.QKV, packing.ATTEND
-        self._has_tokens = bool(np.isin(self._nets[size].steps["code"], tokens).any())
-        self._heads = HEADS if "tip.activation" in state else HEADS[:2]
-        self.outputs: set[str] = {*self._heads} | (rest.outputs if rest else set())
+        self._state, self._tiles, self._has_tokens = state, tiles and lanes.has_tiles(), False
+        self._nets: dict[tuple[int, bool], PackedNet] = {}
+        steps = self.packed(size).net.steps
+        self._has_tokens = bool(np.isin(steps["code"], (packing.RMS, packing.QKV, packing.ATTEND)).any())
+        has_area = "tip.activation" in state or "ownership.conv.weight" in state
+        self.outputs = {*HEADS} if has_area else {*HEADS[:SEARCHED]}
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, rest: OnnxModel | None = None) -> PackedModel:
+    def of(cls, checkpoint: Checkpoint) -> PackedModel:
         """Raises Unfit, and CheckpointError for weights that can't be packed."""
         try:
-            return cls(load_file(checkpoint.weights), checkpoint.manifest.size, rest)
+            return cls(load_file(checkpoint.weights), checkpoint.manifest.size)
         except Unfit:
             raise
         except Exception as error:
             words = f"{checkpoint.weights}: can't be packed ({reason(error)}); export the net again"
             raise CheckpointError(words) from error
 
-    def run(self, heads: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
-        others = [head for head in heads if head not in self._heads]
-        parts = dict(zip(others, self._rest.run(others, planes), strict=True)) if self._rest and others else {}
-        if len(others) < len(heads):
-            parts |= self._compute(planes)
-        return [parts[head] for head in heads]
+    def packed(self, size: int, area: bool = False) -> Packed:
+        """The net for boards of ``size``; without ``area`` it computes policy and value only."""
+        if (size, area) not in self._nets:
+            net = pack(self._state, size, self._tiles)
+            self._nets[size, True], self._nets[size, False] = net, net._replace(steps=net.steps[: net.searched])
+        net = self._nets[size, area]
+        return Packed(net, net if self._has_tokens else None, np.zeros(64, np.uint8) if self._tiles else None)
 
-    def _compute(self, planes: np.ndarray) -> dict[str, np.ndarray]:
-        """The outputs of the kernel's heads."""
+    def run(self, heads: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
+        """The outputs of these heads for ``planes`` (B, P, n, n) float32, each (B, ...) float32."""
         count, depth, size, _ = planes.shape
-        if size not in self._nets:
-            self._nets[size] = pack(self._state, size, self._tiles)
-        points = size * size
-        if depth != self._nets[size].planes:
-            raise CheckpointError(f"{depth} planes don't fit a net of {self._nets[size].planes}")
-        starts = (0, points + 1, points + 4, points + 5, 2 * points + 5)
-        found = np.empty((count, starts[len(self._heads)]), np.float32)
-        tokens = self._nets[size] if self._has_tokens else None
-        config = np.zeros(64, np.uint8) if self._tiles else None
-        _forward(self._nets[size], np.ascontiguousarray(planes.reshape(count, depth, points)), found, tokens, config)
-        parts = {head: found[:, starts[at] : starts[at + 1]] for at, head in enumerate(self._heads)}
-        return {head: np.ascontiguousarray(part[:, 0] if head == "score" else part) for head, part in parts.items()}
+        points, area = size * size, not {*heads} <= {*HEADS[:SEARCHED]}
+        packed = self.packed(size, area)
+        if depth != packed.net.planes:
+            raise CheckpointError(f"{depth} planes don't fit a net of {packed.net.planes}")
+        found = np.empty((count, 2 * points + 5 if area else points + 4), np.float32)
+        forward(*packed, np.ascontiguousarray(planes.reshape(count, depth, points)), found)
+        ends = 0, points + 1, points + 4, points + 5, 2 * points + 5
+        parts = {head: found[:, ends[at] : ends[at + 1]] for at, head in enumerate(HEADS)}
+        return [np.ascontiguousarray(parts[head][:, 0] if head == "score" else parts[head]) for head in heads]
 
 
 # --- Kernels ---
@@ -480,10 +482,8 @@ def _score_points(step, memory, work, scales, zeros):  # type: ignore[no-untyped
 
 
 @kernel
-def _forward(net, planes, found, tokens=None, config=None):  # type: ignore[no-untyped-def]
-    """Write the outputs for ``planes`` (B, P, n²) float32 to ``found`` (B, outputs) float32. ``tokens`` is ``net`` if
-    it has steps of a transformer, and ``config`` (64,) uint8 is for a processor that has tiles; else they are None, and
-    Numba leaves out the code for them."""
+def forward(net, tokens, config, planes, found):  # type: ignore[no-untyped-def]
+    """Write the outputs for ``planes`` (B, P, n²) float32 to ``found`` (B, outputs) float32."""
     points = net.size * net.size
     room, sums = np.empty(net.room * net.apart + LINE, np.uint8), np.empty(net.room * net.outputs, np.int32)
     acts = room[-_address(room) % LINE :][: net.room * net.apart]

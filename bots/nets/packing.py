@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,6 +65,7 @@ class PackedNet(NamedTuple):
     outputs: int  # sums of a point, at most
     work: int  # float32 numbers of the kernel's work
     answer: int  # the index of the outputs in the work
+    searched: int  # the first steps, which compute policy and value
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,11 @@ class Program:
         self._bits, self._has_zero, self._whole = 16, False, True  # of the rows that were rounded last
         self._split = False  # whether their low bytes and their high ones are apart
         self.taken = 0  # numbers of the kernel's work in use; set back to free them
+        self._searched = 0
+
+    def end_search(self) -> None:
+        """The steps so far compute policy and value."""
+        self._searched = len(self._steps)
 
     def step(self, code: int, **fields: int) -> None:
         self._steps.append({"extra": -1, "fix": -1, "code": code} | fields)
@@ -241,6 +248,7 @@ class Program:
             outputs=self._outputs,
             work=self._most,
             answer=answer,
+            searched=self._searched,
         )
 
 
@@ -310,7 +318,8 @@ def pack_residual(state: State, size: int, tiles: bool) -> PackedNet:
         return program.dense(source, matrix(state, name), state[f"{name}.bias"], act, to)
 
     (stem,) = weights("stem")
-    answer, x = program.room(program.points + 4 + LANES), program.rows(len(stem))
+    end = program.points + 5
+    answer, x = program.room(end + program.points + LANES), program.rows(len(stem))
     program.start(stem.shape[1])
     program.read(ADD, program.multiply(stem), target=x.at)
     taken = program.taken
@@ -322,15 +331,29 @@ def pack_residual(state: State, size: int, tiles: bool) -> PackedNet:
             extra = dense(program.pool(sums[x.channels :], relu(f"{name}.pool")), f"{name}.spread")
         sums = program.convolve(sums[: x.channels], relu(f"{name}.conv1"), *weights(f"{name}.conv2"), extra=extra)
         program.read(ADD, sums, target=x.at, adds=1)
-    parts = weights("policy.conv", "policy.pool", "value.conv")
-    policy, end = len(parts[0]), len(parts[0]) + len(parts[1])
+    names = ["policy.conv", "policy.pool", "value.conv"]
+    names += [name for name in ("score.conv", "ownership.conv") if f"{name}.weight" in state]
+    parts = weights(*names)
+    starts = np.cumsum([len(part) for part in parts]).tolist()
     sums = program.convolve(x, Norm(*affine(state, "norm"), RELU), *parts)
-    g = program.pool(sums[policy:end], relu("policy.pool"))
+    policy, pool, value, *area = (sums[slice(*ends)] for ends in pairwise([0, *starts]))
+    g = program.pool(pool, relu("policy.pool"))
     dense(g, "policy.passing", to=answer + program.points)
     extra = dense(g, "policy.spread")
-    program.score(sums[:policy], relu("policy.conv"), state["policy.points.weight"], answer, extra)
-    h = dense(program.pool(sums[end:], relu("value.conv")), "value.hidden", RELU)
-    dense(h, "value.result", to=answer + program.points + 1)
+    program.score(policy, relu("policy.conv"), state["policy.points.weight"], answer, extra)
+
+    def dense_twice(source: Source, head: str, to: int) -> None:
+        h = dense(program.pool(source, relu(f"{head}.conv")), f"{head}.hidden", RELU)
+        dense(h, f"{head}.result", to=to)
+
+    dense_twice(value, "value", answer + program.points + 1)
+    program.end_search()
+    if area:
+        dense_twice(area[0], "score", answer + program.points + 4)
+        points = np.pad(state["ownership.points.weight"], ((0, LANES - 1), (0, 0), (0, 0), (0, 0)))
+        owners = program.convolve(area[1], relu("ownership.conv"), points)
+        one = np.eye(1, LANES)[:, :, None, None]
+        program.score(owners, Norm(1.0, state["ownership.points.bias"]), one, answer + end)
     return program.end(answer)
 
 
@@ -376,6 +399,7 @@ def pack_katago(state: State, size: int, tiles: bool) -> PackedNet:
     program.dense(numbers, rules, act=RELU, to=h + hidden)
     rows = np.concatenate([matrix(state, "v3"), -state["no_result"].reshape(1, 3)])
     program.dense(h, rows, state["v3.bias"], to=answer + program.points + 1)
+    program.end_search()
     program.dense(h, matrix(state, "sv3"), state["sv3.bias"], to=answer + program.points + 4)
     program.score(value, norm_of(state, "vnorm"), state["owners.weight"], answer + end)
     return program.end(answer)

@@ -97,6 +97,16 @@ def test_komi_counts_beyond_thirty_points() -> None:
     check_beside_torch(small_network(blocks=2, pooling_blocks=2), planes)
 
 
+@pytest.mark.parametrize("size", [5, 9, 19])
+def test_ownership_and_score_of_our_nets_are_what_torch_computes(size: int) -> None:
+    network = small_network(area=1)
+    with torch.no_grad():
+        for part in (network.ownership, network.score):
+            for weights in part.parameters():
+                weights.normal_(0, 0.3)
+    check_beside_torch(network, random_positions(size, 4), HEADS)
+
+
 def test_sums_of_the_largest_products_stay_within_32_bits() -> None:
     network = small_network(channels=64)
     with torch.no_grad():

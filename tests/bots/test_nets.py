@@ -218,7 +218,8 @@ def test_own_kernels_play_where_the_processor_is_made_for_them() -> None:
     packed, threaded, exact = (Evaluator(checkpoint, *how) for how in (("int8", 1), ("int8", 2), ("fp32", 1)))
     assert [type(one._model).__name__ for one in (packed, threaded, exact)] == ["PackedModel", "OnnxModel", "OnnxModel"]
     said, other, wanted = (one.raw_nn([game])[0] for one in (packed, threaded, exact))
-    assert (said.policy != other.policy).any() and said.ownership == pytest.approx(other.ownership, abs=1e-4)
+    assert (said.policy != other.policy).any() and (said.ownership != other.ownership).any()
+    assert said.ownership == pytest.approx(wanted.ownership, abs=0.05)
     assert said.policy == pytest.approx(wanted.policy, abs=0.02)
     assert said.win_rate == pytest.approx(wanted.win_rate, abs=0.02)
 

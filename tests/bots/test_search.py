@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.katago_files import write_net
 from helpers.nets import run_search
 from helpers.reference import wild_game
 
+from arena import CheckpointError
 from arena.contract.bot import Limits
 from arena.go import kernels
 from arena.go.board import move_from_point
@@ -20,10 +22,12 @@ from arena.go.jit import kernel
 from arena.go.planes import ENCODERS, encode_game
 from bots.alphago import AlphaGo
 from bots.alphago import Config as AlphaGoConfig
+from bots.nets.checkpoint import has_own_kernel
 from bots.nets.rollout import shipped_weights
 from bots.search import puct, tree, uct
 from bots.search.rollouts import expand_weights, policy_playout, tie
 from bots.uct import Config, Uct
+from trainers.katago import import_katago
 
 Net = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 ENCODER = ENCODERS["arena-17"]
@@ -299,24 +303,56 @@ def test_trees_lose_nothing_when_they_get_more_room_or_more_games_come() -> None
 
 
 @pytest.mark.parametrize("leaves", [1, 4])
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_after_an_exception_in_the_net_a_decision_is_that_of_a_fresh_bot(
-    leaves: int, monkeypatch: pytest.MonkeyPatch
+    precision: str, leaves: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The leaves that had waited for the net once kept their virtual losses and were never expanded."""
-    bot, fresh = (AlphaGo(AlphaGoConfig(visits=40, virtual_loss_batch=leaves)) for _ in range(2))
+    config = AlphaGoConfig(visits=40, virtual_loss_batch=leaves, precision=precision)
+    bot, fresh = AlphaGo(config), AlphaGo(config)
     games = [game_of("E5"), game_of("E5 C3", seed=2)]
     for game, decision in zip(games, bot.choose_all(games, Limits()), strict=True):
         game.play(decision.move)
     net = bot._net(9)
-    answers = iter([net.evaluate])  # the second one fails
+    answers, packed = iter([net.evaluate]), net.packed(9)  # the second answer fails
     with monkeypatch.context() as patch:
-        patch.setattr(net, "evaluate", lambda planes: next(answers)(planes))
-        with pytest.raises((StopIteration, RuntimeError)):
+        if packed:
+            broken = packed.net._replace(numbers=packed.net.numbers * np.float32("nan"))
+            patch.setattr(net, "packed", lambda size: packed._replace(net=broken))
+        else:
+            patch.setattr(net, "evaluate", lambda planes: next(answers)(planes))
+        with pytest.raises((StopIteration, RuntimeError, CheckpointError)) as caught:
             bot.choose_all(games, Limits())
+        assert not packed or "its outputs must be finite numbers" in str(caught.value)
     again, expected = (
         [(one.move, one.win_rate, one.visits) for one in player.choose_all(games, Limits())] for player in (bot, fresh)
     )
     assert again == expected
+
+
+@pytest.mark.skipif(not has_own_kernel(), reason="the processor has no AVX-512 VNNI")
+@pytest.mark.parametrize("leaves", [1, 4])
+@pytest.mark.parametrize("net", ["distilled-9x9", "zero-9x9", "katago"])
+def test_a_search_within_one_kernel_is_that_with_the_net_outside(
+    net: str, leaves: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if net == "katago":
+        write_net(tmp_path / "net.bin.gz", 17, ("attention:learned", "pooling"), activation="MISH", width=16)
+        import_katago(tmp_path / "net.bin.gz", tmp_path / "net")
+    checkpoint = str(tmp_path / "net") if net == "katago" else net
+    bots = [AlphaGo(AlphaGoConfig(checkpoint, visits=60, virtual_loss_batch=leaves)) for _ in range(2)]
+    assert bots[0]._net(9).packed(9)
+    monkeypatch.setattr(bots[1], "_packed", lambda *_: None)
+    for size in (9, 6):
+        games = [game_of("E5 C3", size, preset) for preset in ("cgos", "japanese")]
+        for _ in range(4):
+            inside, outside = ([str(one) for one in bot.choose_all(games, Limits())] for bot in bots)
+            assert inside == outside
+            assert bots[0].analyse(games[0], Limits(simulations=70)) == bots[1].analyse(
+                games[0], Limits(simulations=70)
+            )
+            for game, one in zip(games, bots[0].choose_all(games, Limits()), strict=True):
+                game.play(one.move)
 
 
 @pytest.mark.parametrize("params", [FULL, TRUST_NET], ids=["uct", "puct"])
