@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -210,8 +211,8 @@ def has_fast_int8() -> bool:
 
 
 def has_own_kernel() -> bool:
-    """Whether the processor has the instructions of our own kernel."""
-    return cpu_flags() >= OWN_FLAGS
+    """Whether the processor has the instructions of our own kernel, which has no uncompiled form."""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0") and cpu_flags() >= OWN_FLAGS
 
 
 def precision_here(folder: Path) -> str:

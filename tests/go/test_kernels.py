@@ -97,7 +97,13 @@ def test_the_kernels_also_agree_uncompiled_and_with_checked_bounds(switch: str) 
         "for size, rules in ((5, 'cgos'), (5, 'tromp-taylor'), (9, 'cgos')): play(size, rules, 3, 60)\n"
     )
     path = os.pathsep.join([str(Path(__file__).parent), str(folder), str(folder.parent)])
-    run(code, folder, **{switch: "1", "PYTHONPATH": path})
+    code += (
+        "from arena.contract.bot import Limits\n"
+        "from arena.go.game import Game, Rules\n"
+        "from bots.alphago import AlphaGo, Config\n"
+        "print(AlphaGo(Config(visits=4)).choose(Game(Rules.preset()), Limits()).visits)\n"
+    )
+    assert int(run(code, folder, **{switch: "1", "PYTHONPATH": path}).stdout) > 1
 
 
 def run(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
