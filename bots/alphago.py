@@ -79,10 +79,11 @@ class Config:
 class AlphaGo(Bot):
     def __init__(self, config: Config):
         from bots.nets.inference import Evaluator  # these are heavy: imported when a player is built
+        from bots.nets.search import search
         from bots.search import gumbel, puct, tree
 
         self._config = config
-        self._puct, self._gumbel = puct, gumbel
+        self._puct, self._gumbel, self._search = puct, gumbel, search
         self._params = tree.params_of(config, puct.PuctParams)
         more: Any = {"kernels": self._kernels}
         load = cache(lambda folder: Evaluator(Checkpoint.open(folder), config.precision, config.threads, **more))
@@ -177,7 +178,7 @@ class AlphaGo(Bot):
             known = (trees.boards, trees.roots, trees.hashes, nodes)
             if packed:
                 options = (slots, budget, per_game, batches, params, leaves, past, tables, packed, planes, outputs)
-                count = int(self._puct.search((*known, owners), *options))
+                count = int(self._search((*known, owners), *options))
                 if count < 0:
                     raise CheckpointError(f"{net.checkpoint.manifest.name}: its outputs must be finite numbers")
                 return count
@@ -206,7 +207,7 @@ class AlphaGo(Bot):
         return self._params, shipped_weights(size) if self._config.rollout_policy == "trained" else None
 
     def _packed(self, net: Evaluator, size: int) -> Packed | None:
-        """The net for ``puct.search``, which is PUCT without rollouts."""
+        """The net for ``bots.nets.search``, which is PUCT without rollouts."""
         return None if self._config.gumbel or self._config.rollout_weight else net.packed(size)
 
     def _kernels(self, game: Game, net: Evaluator) -> dict[str, Callable[[], object]]:
@@ -227,7 +228,7 @@ class AlphaGo(Bot):
         }
         if packed := self._packed(net, size):
             options = (slots, 0, 1, 0, params, leaves, past, symmetry_table(size), packed, planes, outputs)
-            return calls | {"search": partial(puct.search, (*known, trees.owners), *options)}
+            return calls | {"search": partial(self._search, (*known, trees.owners), *options)}
         found = outputs, np.empty(0, np.float32), *self._rollouts(size)
         expand = (trees.roots, trees.nodes, trees.owners, params, symmetry_table(size), leaves, 0, *found)
         return calls | {

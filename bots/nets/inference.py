@@ -190,7 +190,7 @@ class Evaluator:
         )
 
     def packed(self, size: int) -> int8.Packed | None:
-        """The net as ``puct.search`` takes it; None where it doesn't run in that kernel. Raises CheckpointError for a
+        """The net as ``search.search`` takes it; None where it doesn't run in that kernel. Raises CheckpointError for a
         size that the net can't play."""
         self.checkpoint.require_size(size)
         fits = self.has_value and self.encoder.in_search and isinstance(self._model, int8.PackedModel)

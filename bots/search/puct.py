@@ -1,6 +1,6 @@
 """PUCT with a policy net's priors, in batches over many trees (Silver et al. 2016, Methods, "Searching with policy and
-value networks"). A net is called from Python between ``select_leaves`` and ``expand_leaves``, or, if it is a
-``PackedNet``, by ``search``, which takes 0.6 times as long for single leaves."""
+value networks"). The net is called between ``select_leaves`` and ``expand_leaves``, from Python or in the kernel of
+``bots.nets.search``."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ from arena.go.kernels import (
     play,
     point_of,
 )
-from arena.go.planes import HISTORY, Positions, encode_in_search
-from bots.nets.int8 import forward
+from arena.go.planes import HISTORY, Positions
 from bots.search import tree
 from bots.search.gumbel import choose_inside, choose_root
 from bots.search.playouts import answering_playout
@@ -344,33 +343,3 @@ def expand_leaves(roots, nodes, owners, params, tables, leaves, count, logits, w
         for j in range(depth):
             nodes.pending[slot, path[j]] -= 1
         _back_up(nodes, slot, path, depth, 3 - np.int64(root.colour), result)
-
-
-@inlined
-def _win_rate(value):
-    """The win rate of logits of win, draw and loss."""
-    highest = np.float64(max(value[0], value[1], value[2]))
-    win, draw, loss = np.exp(value[0] - highest), np.exp(value[1] - highest), np.exp(value[2] - highest)
-    return np.float32((win + 0.5 * draw) / (win + draw + loss))
-
-
-@kernel
-def search(trees, slots, budget, per_game, batches, params, leaves, past, tables, packed, planes, found):
-    """Select leaves, evaluate and expand them, up to ``batches`` times; returns the number of the last leaves, 0 if
-    there were none, or -1 if outputs of the net aren't finite. ``trees`` are boards, roots, hashes, nodes and owners,
-    and ``packed`` the first arguments of ``forward``; ``planes`` (batch, P, n²) and ``found`` (batch, n² + 4) float32
-    are scratch. The others are those of ``select_leaves`` and ``expand_leaves``."""
-    boards, roots, hashes, nodes, owners = trees
-    points, rates, count = planes.shape[2], np.empty(planes.shape[0], np.float32), np.int64(0)
-    for _ in range(batches):
-        count = select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params, leaves, None, past)
-        if count == 0:
-            break
-        encode_in_search(leaves.positions, count, tables, planes, past)
-        forward(packed.net, packed.tokens, packed.config, planes[:count], found)
-        for i in range(count):
-            rates[i] = _win_rate(found[i, points + 1 :])
-            if not np.isfinite(found[i].sum() + rates[i]):
-                return np.int64(-1)
-        expand_leaves(roots, nodes, owners, params, tables, leaves, count, found, rates)
-    return count
