@@ -1,4 +1,4 @@
-"""PUCT with a packed net within one kernel: 1.45 times as fast, leaf by leaf, as calling a net of 12x64 from Python."""
+"""PUCT with a packed net within one kernel. A single game spends a third of its time between kernels otherwise."""
 
 from __future__ import annotations
 
