@@ -218,10 +218,8 @@ class AlphaGo(Bot):
         trees = tree.TreePool(FIRST_NODES, lcb_stdevs=self._config.lcb_stdevs)
         leaves, slots = puct.Leaves.empty(1, net.encoder.has_past), np.empty(0, np.int64)
         planes, outputs = np.empty((0, net.encoder.planes, size**2), np.float32), np.empty((0, size**2 + 4), np.float32)
-        known, (gumbel, past) = (
-            (trees.boards, trees.roots, trees.hashes, trees.nodes),
-            puct.select_options(params, leaves),
-        )
+        known = (trees.boards, trees.roots, trees.hashes, trees.nodes)
+        gumbel, past = puct.select_options(params, leaves)
         calls: dict[str, Callable[[], object]] = {
             "prune": partial(puct.prune_pass_alive, trees.boards, trees.roots, trees.nodes, slots),
             "tree": lambda: (trees.slots_of([game]), trees.best(0, size)),

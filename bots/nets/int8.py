@@ -41,10 +41,9 @@ class PackedModel:
     def __init__(self, state: Mapping[str, np.ndarray], size: int, tiles: bool = True):
         """Pack the net for boards of ``size``; ``state`` is that of ``pack``. ``tiles``, where the processor has them,
         change no output. Raises as ``pack``."""
-        self._state, self._tiles, self._has_tokens = state, tiles and lanes.has_tiles(), False
-        self._nets: dict[tuple[int, bool], PackedNet] = {}
-        steps = self.packed(size).net.steps
-        self._has_tokens = bool(np.isin(steps["code"], (packing.RMS, packing.QKV, packing.ATTEND)).any())
+        self._state, self._tiles = state, tiles and lanes.has_tiles()
+        self._nets: dict[tuple[int, bool], tuple[PackedNet, PackedNet | None]] = {}  # by size and ``area``
+        self.packed(size)
         has_area = "tip.activation" in state or "ownership.conv.weight" in state
         self.outputs = {*HEADS} if has_area else {*HEADS[:SEARCHED]}
 
@@ -62,10 +61,11 @@ class PackedModel:
     def packed(self, size: int, area: bool = False) -> Packed:
         """The net for boards of ``size``; without ``area`` it computes policy and value only."""
         if (size, area) not in self._nets:
-            net = pack(self._state, size, self._tiles)
-            self._nets[size, True], self._nets[size, False] = net, net._replace(steps=net.steps[: net.searched])
-        net = self._nets[size, area]
-        return Packed(net, net if self._has_tokens else None, np.zeros(64, np.uint8) if self._tiles else None)
+            whole = pack(self._state, size, self._tiles)
+            has_tokens = np.isin(whole.steps["code"], (packing.RMS, packing.QKV, packing.ATTEND)).any()
+            for with_area, net in ((True, whole), (False, whole._replace(steps=whole.steps[: whole.searched]))):
+                self._nets[size, with_area] = net, net if has_tokens else None
+        return Packed(*self._nets[size, area], np.zeros(64, np.uint8) if self._tiles else None)
 
     def run(self, heads: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
         """The outputs of these heads for ``planes`` (B, P, n, n) float32, each (B, ...) float32."""

@@ -65,7 +65,7 @@ class PackedNet(NamedTuple):
     outputs: int  # sums of a point, at most
     work: int  # float32 numbers of the kernel's work
     answer: int  # the index of the outputs in the work
-    searched: int  # the first steps, which compute policy and value
+    searched: int  # how many of the steps, the first ones, compute policy and value
 
 
 @dataclass(frozen=True, slots=True)
